@@ -158,11 +158,11 @@ class Agent:
         self._flows = Flows(
             self._naming, self._callbacks, self._subscribing.follow, self.exchange, self._listening.join
         )
-        outlets = self._publishing.outlets
+        subscribers = self._publishing.subscribers
         self._announcing = self._publishing.announcer = Announcing(
-            owner, self._naming, outlets.numbers, outlets.routes.about, publisher.declared.names
+            owner, self._naming, subscribers.numbers, subscribers.routes.about, publisher.declared.names
         )  # fmt: skip
-        outlets.on_topic = self._announcing.publish
+        subscribers.on_topic = self._announcing.publish
         if not protocol.signed:
             endpoints.warn_unsigned(self.rep_endpoint)
         self._prepare()

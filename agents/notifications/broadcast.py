@@ -167,7 +167,7 @@ class Broadcast:
                 self._heartbeat.sent(topic, number)
 
     def is_due(self, now: float, pause: float) -> bool:
-        """As that of `LiveOutlet`."""
+        """As that of `LinkSubscriber`."""
         waiting = len(self._sending)
         if waiting <= 1:
             self._waits_since = now

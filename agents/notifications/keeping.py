@@ -14,8 +14,8 @@ from ...protocol.link_messages import Row
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
 from .filters import ANY
-from .links.outlets import Outlets
 from .links.published import Published
+from .links.subscribers import Subscribers
 from .links.topics import SCOPES
 
 Body = tuple[str, bytes]
@@ -29,20 +29,20 @@ class Keeping:
 
     Args:
         protocol: of the agent.
-        outlets: whose lock and numbers count.
+        subscribers: whose lock and numbers count.
         counters: where everything is counted.
     """
 
-    def __init__(self, protocol: Protocol, outlets: Outlets, counters: Counters) -> None:
+    def __init__(self, protocol: Protocol, subscribers: Subscribers, counters: Counters) -> None:
         self._protocol = protocol
-        self._outlets = outlets
+        self._subscribers = subscribers
         self._counters = counters
         self._topics: frozenset[str] = frozenset()
         self._kept = Kept()
 
     def advertise(self, topic: str, keep: bool) -> None:
         """Whether the last notifications of a topic are kept from now on."""
-        with self._outlets.lock:
+        with self._subscribers.lock:
             self._topics = self._topics | {topic} if keep else self._topics - {topic}
             if not keep:
                 self._kept.forget(topic)
@@ -69,7 +69,7 @@ class Keeping:
         return (name, bytes(body)) if len(body) <= limits.current.retained_bytes else _TOO_LARGE
 
     def keep(self, published: Published, encoded: Body) -> None:
-        """The notification has its number; with the lock of the outlets."""
+        """The notification has its number; with the lock of the subscribers."""
         topic, key = published.topic, published.key
         name, body = encoded
         if topic not in self._topics:
@@ -84,7 +84,7 @@ class Keeping:
             self._counters.add("keep_evicted", self._kept.evicted - evicted)
 
     def of(self, topic: str, keys: Collection[str] | None, way: str) -> list[tuple[str, list[Row]]]:
-        """What is kept now, with the lock of the outlets.
+        """What is kept now, with the lock of the subscribers.
 
         Args:
             topic: one topic, or ``*`` for each that may go this way.
@@ -94,7 +94,7 @@ class Keeping:
         Returns:
             The topics of which something is kept, and that in the order of its numbers.
         """
-        routes, topics = self._outlets.routes, [topic] if topic != ANY else sorted(self._topics)
+        routes, topics = self._subscribers.routes, [topic] if topic != ANY else sorted(self._topics)
         topics = [each for each in topics if way in SCOPES[routes.about(each).scope]]
         found = [(each, self._kept.of(each, keys)) for each in topics]
         return [(each, rows) for each, rows in found if rows]

@@ -25,8 +25,8 @@ from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC
 from .keeping import Keeping
 from .links.mailboxes import SHARE, give_way
-from .links.outlets import Outlets
 from .links.published import Published
+from .links.subscribers import Subscribers
 from .links.turns import Route, Turn
 from .voices import Voice
 
@@ -82,7 +82,7 @@ class Publisher:
         loop: whose thread never waits for a reader.
         protocol: encodes.
         counters: where everything is counted.
-        outlets: its links; closed by their owner.
+        subscribers: its links; closed by their owner.
         broadcast: its PUB endpoint.
 
     Attributes:
@@ -92,16 +92,21 @@ class Publisher:
     """
 
     def __init__(
-        self, loop: Loop, protocol: Protocol, counters: Counters, outlets: Outlets, broadcast: Broadcast
+        self,
+        loop: Loop,
+        protocol: Protocol,
+        counters: Counters,
+        subscribers: Subscribers,
+        broadcast: Broadcast,
     ) -> None:
         self._loop = loop
         self._counted = counters.tally()  # with the lock of the links
-        self._outlets = outlets
+        self._subscribers = subscribers
         self._broadcast = broadcast
         self._plans: dict[str, Plan] = {}  # a new one when what is said of topics changes
-        self._numbers = outlets.numbers
+        self._numbers = subscribers.numbers
         self.declared = Declared()
-        self.keeping = Keeping(protocol, outlets, counters)
+        self.keeping = Keeping(protocol, subscribers, counters)
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
         self.closed = False
@@ -128,22 +133,27 @@ class Publisher:
         self, published: Published, dialects: tuple[str, ...] | None = None, ack_wait: float | None = None
     ) -> int:
         """As `publish`, of what may have its body already; that is given back when it is not published."""
-        turn, outlets = Turn(published, monotonic()), self._outlets
+        turn, subscribers = Turn(published, monotonic()), self._subscribers
         try:
             number = self._publish(turn, dialects, ack_wait)
         except BaseException:
-            outlets.withdraw(turn)
+            subscribers.withdraw(turn)
             raise
         if turn.carriers or turn.route.mailboxes:
-            outlets.flush(turn)
+            subscribers.flush(turn)
             if published.waited:
-                outlets.wait_until_done(turn)
+                subscribers.wait_until_done(turn)
             if not number & SHARE - 1 and turn.route.mailboxes and not self._loop.in_thread():
                 give_way(turn.route.mailboxes, turn.since)
         return number
 
     def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
-        outlets, broadcast, topic, admitted = self._outlets, self._broadcast, turn.published.topic, False
+        subscribers, broadcast, topic, admitted = (
+            self._subscribers,
+            self._broadcast,
+            turn.published.topic,
+            False,
+        )
         if self.closed:
             raise _over()
         if self.declared.classes:
@@ -151,41 +161,46 @@ class Publisher:
         while True:
             version, plans = broadcast.version, self._plans
             plan = plans.get(topic)
-            if plan is None or plan.version != outlets.routes.version or plan.heard != version:
+            if plan is None or plan.version != subscribers.routes.version or plan.heard != version:
                 plan = self._plan(topic, version, plans)
-            if plan.throttled and not admitted and outlets.routes.is_throttled(topic, turn.since):
-                outlets.withdraw(turn)
+            if plan.throttled and not admitted and subscribers.routes.is_throttled(topic, turn.since):
+                subscribers.withdraw(turn)
                 return self._numbers.get(topic, 0)
             admitted, turn.route, number = True, plan.route, self._numbers.get(topic, 0) + 1
             turn.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
-            if plan.waits and not (plan.has_room() or outlets.admission.admit(turn)):
-                outlets.admission.wait(turn)
+            if plan.waits and not (plan.has_room() or subscribers.admission.admit(turn)):
+                subscribers.admission.wait(turn)
                 continue
             if plan.plain and not turn.published.serializer:
-                outlets.encoding.encode(turn.published, blocks=plan.route.blocks, arrays=plan.route.arrays)
+                subscribers.encoding.encode(
+                    turn.published, blocks=plan.route.blocks, arrays=plan.route.arrays
+                )
             elif plan.mailed and not turn.published.serializer:
-                turn.mail = turn.mail or outlets.encoding.copy(turn.published, plan.arrays)
+                turn.mail = turn.mail or subscribers.encoding.copy(turn.published, plan.arrays)
             elif plan.encodes:
                 self._encode(turn, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
-            turn.carriers = (*turn.route.outlets, broadcast) if voices else turn.route.outlets
+            turn.carriers = (*turn.route.subscribers, broadcast) if voices else turn.route.subscribers
             late = version if dialects is None else None
             if taken := (self._air if voices else self._number)(turn, plan, number, voices, late):
                 return taken
 
     def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
-        given, outlets = cast("object", topic), self._outlets
+        given, subscribers = cast("object", topic), self._subscribers
         if not isinstance(given, str) or topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
         voices, kept = self._broadcast.voices(topic), self.keeping.keeps(topic)
-        with outlets.lock:
-            about, version = outlets.routes.about(topic), outlets.routes.version
-            route = outlets.routes.of(topic)
-            mailed, blocks = bool(route.mailboxes), any(outlet.waits(topic) for outlet in route.mailboxes)
+        with subscribers.lock:
+            about, version = subscribers.routes.about(topic), subscribers.routes.version
+            route = subscribers.routes.of(topic)
+            mailed, blocks = (
+                bool(route.mailboxes),
+                any(subscriber.waits(topic) for subscriber in route.mailboxes),
+            )
             windows = [
                 interest
-                for outlet in route.outlets
-                for interest in outlet.claims(topic)
+                for subscriber in route.subscribers
+                for interest in subscriber.claims(topic)
                 if not interest.lossy
             ]
             plan = Plan(
@@ -193,7 +208,7 @@ class Publisher:
                 route.remote and not (mailed or kept), mailed and not (route.remote or kept),
                 route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
                 about.throttle is not None, kept, about.ack_wait,
-                all(outlet.arrays for outlet in route.mailboxes),
+                all(subscriber.arrays for subscriber in route.mailboxes),
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
             plans[topic] = plan
@@ -206,8 +221,8 @@ class Publisher:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        published, outlets, route = turn.published, self._outlets, plan.route
-        encoding = outlets.encoding
+        published, subscribers, route = turn.published, self._subscribers, plan.route
+        encoding = subscribers.encoding
         if published.serializer == "buffers" and not (route.arrays or encoding.frames_all):
             encoding.give_back(published)
         if route.remote and not published.serializer:
@@ -227,7 +242,7 @@ class Publisher:
         with self._publishing:  # which sends in the order of numbers
             last = self._numbers.get(topic, 0)
             if number <= last:  # another one was quicker
-                if plan.waits and not self._outlets.admission.has_room(turn):
+                if plan.waits and not self._subscribers.admission.has_room(turn):
                     return 0
                 number, turn.published.sent_ms = last + 1, time_ns() // 1_000_000
                 sealed = broadcast.seal(turn, number, voices)
@@ -243,22 +258,27 @@ class Publisher:
         never waited for. A filter that came before the number was taken is served: it changed the version
         first.
         """
-        published, outlets, numbers, broadcast = turn.published, self._outlets, self._numbers, self._broadcast
+        published, subscribers, numbers, broadcast = (
+            turn.published,
+            self._subscribers,
+            self._numbers,
+            self._broadcast,
+        )
         topic = published.topic
         if sealed is None:
             published.sent_ms = time_ns() // 1_000_000
         encoded = turn.mail or turn.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
-        with outlets.lock:
-            if plan.windows is None and plan.waits and not outlets.admission.has_room(turn):
+        with subscribers.lock:
+            if plan.windows is None and plan.waits and not subscribers.admission.has_room(turn):
                 return 0
-            if outlets.routes.version != plan.version:
+            if subscribers.routes.version != plan.version:
                 return 0
             # Nothing is called in between, and no object made: a finalizer could run there, and publish.
             if (numbers[topic] if topic in numbers else 0) + 1 != number:  # noqa: SIM401
                 return 0
             numbers[topic] = number
-            outlets.commit(turn, number, size)
+            subscribers.commit(turn, number, size)
             if turn.kept is not None:
                 self.keeping.keep(published, turn.kept)
             self._counted["published"] += 1
@@ -288,12 +308,12 @@ class Publisher:
 
     def is_wanted(self, topic: str) -> bool:
         """True when somebody listens to a topic, by a filter or by a link."""
-        return bool(self._broadcast.voices(topic)) or self._outlets.routes.is_wanted(topic)
+        return bool(self._broadcast.voices(topic)) or self._subscribers.routes.is_wanted(topic)
 
     def withdraw(self, topic: str, reason: str) -> bool:
         """Offer a topic no more, and tell its readers why; whether it was there. Any thread."""
         broadcast = self._broadcast.goes(topic)
-        if not self._outlets.take_back(topic, reason):
+        if not self._subscribers.take_back(topic, reason):
             return False
         self.keeping.advertise(topic, False)
         self.declared.forget(topic)

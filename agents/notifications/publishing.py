@@ -24,8 +24,8 @@ from .declared import withdrawn
 from .links import farewell, local
 from .links.linking import Linking
 from .links.loans import lend
-from .links.outlets import Outlets
 from .links.published import Published
+from .links.subscribers import Subscribers
 from .links.topics import Advertised, advertised
 from .publisher import Publisher
 from .readers import OnReaders, Readers
@@ -71,7 +71,7 @@ class Publishing:
         publisher: numbers and hands on.
         broadcast: its PUB socket.
         readers: who listens.
-        outlets: its links.
+        subscribers: its links.
         words: control words, with what answers them.
         announcer: tells others of its topics; None until there is one.
     """
@@ -99,19 +99,19 @@ class Publishing:
         self._forks = forks()
         self.announcer: Announcer | None = None
         records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urns())
-        self.outlets = Outlets(loop, protocol, counters, records)
+        self.subscribers = Subscribers(loop, protocol, counters, records)
         self.broadcast = Broadcast(
-            loop, endpoint, protocol, agent_id, records, counters, self.outlets.numbers,
-            self.outlets.routes.about, replies.rep_endpoint,
+            loop, endpoint, protocol, agent_id, records, counters, self.subscribers.numbers,
+            self.subscribers.routes.about, replies.rep_endpoint,
         )  # fmt: skip
-        self.publisher = Publisher(loop, protocol, counters, self.outlets, self.broadcast)
-        self.readers = Readers(loop, self.outlets, self.broadcast, on_filters, callbacks.submit)
+        self.publisher = Publisher(loop, protocol, counters, self.subscribers, self.broadcast)
+        self.readers = Readers(loop, self.subscribers, self.broadcast, on_filters, callbacks.submit)
         self.broadcast.on_change = self.readers.act
         self.linking = Linking(
-            self.outlets, loop, counters, protocol, agent_id, name, replies, self.readers.changed,
+            self.subscribers, loop, counters, protocol, agent_id, name, replies, self.readers.changed,
             self.publisher.keeping, self.publisher.declared, partition,
         )  # fmt: skip
-        self.outlets.routes.usual = self._say_usual if topics else None
+        self.subscribers.routes.usual = self._say_usual if topics else None
         self.words: dict[str, Word] = {"link": self.linking.answer}
 
     def start(self) -> None:
@@ -183,9 +183,9 @@ class Publishing:
         """
         self._check_usable()
         publish = partial(self.publisher.publish_prepared, dialects=None, ack_wait=ack_wait)
-        shared = self.outlets.routes.about(topic).zero_copy
+        shared = self.subscribers.routes.about(topic).zero_copy
         published = Published(topic, "" if key is None else check_key(key), None)
-        return lend(self.outlets.encoding, published, shape, dtype, publish, shared)
+        return lend(self.subscribers.encoding, published, shape, dtype, publish, shared)
 
     def advertise(
         self,
@@ -232,12 +232,12 @@ class Publishing:
         }  # fmt: skip
         given = {name: value for name, value in said.items() if value is not None}
         about, keep = _usual({**self._topics.of(topic), **given}, policies)
-        self.outlets.routes.advertise(topic, about)
+        self.subscribers.routes.advertise(topic, about)
         self.publisher.keeping.advertise(topic, keep)
         self.publisher.forget_plans()
         if type is not None:
             self.publisher.declared.say(topic, type)
-            self.outlets.declare(topic, self.publisher.declared)
+            self.subscribers.declare(topic, self.publisher.declared)
         if self.announcer is not None:
             self.announcer.advertise(topic)
 
@@ -259,7 +259,7 @@ class Publishing:
         """
         self._check_usable()
         there = self.publisher.withdraw(topic, withdrawn(topic))
-        self.outlets.declare(topic, self.publisher.declared)
+        self.subscribers.declare(topic, self.publisher.declared)
         if self.announcer is not None:
             self.announcer.withdraw(topic)
         return there
@@ -300,16 +300,16 @@ class Publishing:
     def statistics(self) -> dict[str, Any]:
         """What was published of each topic, and how it is with links and mailboxes."""
         return {
-            "topics": topics_told(self.outlets, self.readers),
-            "links": self.outlets.statistics(),
-            "mailboxes": self.outlets.mailboxes.statistics(),
+            "topics": topics_told(self.subscribers, self.readers),
+            "links": self.subscribers.statistics(),
+            "mailboxes": self.subscribers.mailboxes.statistics(),
         }
 
     def close_links(self) -> None:
         """End links and mailboxes, with all that is under way to them as far as there is time."""
         local.withdraw(self._agent_id)
-        farewell.bid(self.outlets)
-        self.outlets.close()
+        farewell.bid(self.subscribers)
+        self.subscribers.close()
 
     def close(self) -> None:
         """Close the PUB socket; not the I/O thread."""

@@ -20,7 +20,7 @@ from ...protocol.errors import AgentClosed, ConfigError
 from ...protocol.shown import printable
 from ...transport.loop import Loop
 from .broadcast import Broadcast
-from .links.outlets import Outlets
+from .links.subscribers import Subscribers
 
 _DIGITS = 16
 _LONGEST = 64
@@ -46,18 +46,18 @@ class Readers:
 
     Args:
         loop: whose thread acts upon changes.
-        outlets: the links, and the mailboxes with them.
+        subscribers: the links, and the mailboxes with them.
         broadcast: the filters.
         act: called in the I/O thread after each change.
         run: runs a callback soon.
     """
 
     def __init__(
-        self, loop: Loop, outlets: Outlets, broadcast: Broadcast, act: Callable[[], object],
+        self, loop: Loop, subscribers: Subscribers, broadcast: Broadcast, act: Callable[[], object],
         run: Callable[[Callable[[], object]], object],
     ) -> None:  # fmt: skip
         self._loop = loop
-        self._outlets = outlets
+        self._subscribers = subscribers
         self._broadcast = broadcast
         self._act = act
         self._run = run
@@ -69,11 +69,11 @@ class Readers:
 
     def of(self, topic: str) -> set[str]:
         """What the agents are known by that listen to a topic; an original peer is not known."""
-        return self._outlets.routes.readers(topic) | self._broadcast.readers(topic)
+        return self._subscribers.routes.readers(topic) | self._broadcast.readers(topic)
 
     def count(self, topic: str) -> int:
         """Number of agents that listen to a topic; equal filters of original peers count as one."""
-        return self._broadcast.listeners(topic, self._outlets.routes.readers(topic))
+        return self._broadcast.listeners(topic, self._subscribers.routes.readers(topic))
 
     def names(self, topic: str) -> tuple[str, ...]:
         """Those who listen, sorted."""
@@ -82,7 +82,7 @@ class Readers:
     # --- acting upon changes -------------------------------------------------------------------------
 
     def _changes(self) -> int:
-        return self._broadcast.version + self._outlets.routes.changes
+        return self._broadcast.version + self._subscribers.routes.changes
 
     def changed(self, *, before_confirming: bool = False) -> None:
         """What links want has changed; any thread. It was acted upon before a reader is told so."""
@@ -105,7 +105,7 @@ class Readers:
         until, due = monotonic() + timeout, None
         with self._acted_upon:
             while not self._closed:
-                with self._outlets.lock:
+                with self._subscribers.lock:
                     listen, changes = self.count(topic) >= count, self._changes()
                 due = (changes if due is None else due) if listen else None
                 if due is not None and self._acted >= due:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...protocol.errors import ConfigError, PzcError
 from ...transport.loop import Loop, Timer
-from .links.outlets import Outlets
+from .links.subscribers import Subscribers
 from .metering import told
 from .readers import Readers, name_of
 
@@ -24,18 +24,22 @@ MOST_READERS = 100
 """Names of readers that are told of one topic."""
 
 
-def topics_told(outlets: Outlets, readers: Readers) -> dict[str, Any]:
+def topics_told(subscribers: Subscribers, readers: Readers) -> dict[str, Any]:
     """Of each topic its last number, who listens, what was dropped for links, and what its meter says."""
     now = monotonic()
-    with outlets.lock:
+    with subscribers.lock:
         dropped = Counter[str]()
-        for outlet in outlets.live():
-            for interest in outlet.queue.interests:
+        for subscriber in subscribers.live():
+            for interest in subscriber.queue.interests:
                 dropped[interest.topic] += interest.missed
         topics = {
-            topic: {"published": last, "dropped": dropped[topic], **told(outlets.meters[topic], None, now)}
-            for topic, last in outlets.numbers.items()
-            if topic not in outlets.withdrawn
+            topic: {
+                "published": last,
+                "dropped": dropped[topic],
+                **told(subscribers.meters[topic], None, now),
+            }
+            for topic, last in subscribers.numbers.items()
+            if topic not in subscribers.withdrawn
         }
     return {
         topic: {

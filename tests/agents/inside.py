@@ -9,9 +9,9 @@ from tests.contract.rigs.peers import Elsewhere
 
 def forget_silent_readers(publisher: Agent) -> None:
     """End the mailboxes of a publisher, as if nobody had been heard for a day."""
-    outlets = publisher._publishing.outlets
-    for outlet in outlets.all():
-        outlets.end(outlet, "its reader was silent for a day")
+    subscribers = publisher._publishing.subscribers
+    for subscriber in subscribers.all():
+        subscribers.end(subscriber, "its reader was silent for a day")
 
 
 def dialects_of(publisher: Agent, topic: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from pzc import Agent
 from pzc.agents.notifications.links.bursts import Bursts
-from pzc.agents.notifications.links.live_outlet import LENT, LiveOutlet
+from pzc.agents.notifications.links.link_subscriber import LENT, LinkSubscriber
 from pzc.protocol import limits
 
 from tests.agents.links_reader import UnixReader, wish
@@ -45,39 +45,39 @@ def test_the_first_one_after_a_pause_belongs_to_no_burst(timings: Callable[..., 
 @pytest.fixture
 def endless(monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]) -> None:
     """Whatever is published belongs to a burst, and neither a timer nor a sign of life ends one."""
-    monkeypatch.setattr(LiveOutlet, "beat", lambda *_: None)
+    monkeypatch.setattr(LinkSubscriber, "beat", lambda *_: None)
     timings(burst_pause=TIMEOUT)
     timings(burst_publications=0)
     timings(burst_gathering=10 * TIMEOUT)
 
 
-def opened(agent: Agent, reader: UnixReader) -> LiveOutlet:
+def opened(agent: Agent, reader: UnixReader) -> LinkSubscriber:
     """A reader's link, after the thread that opens it has sent all that it had to."""
-    outlet = agent._publishing.outlets.links[reader.link]
-    assert isinstance(outlet, LiveOutlet)
-    reader.ask(wish("t", bound=outlet.wants[1].policy.bound))
-    return outlet
+    subscriber = agent._publishing.subscribers.links[reader.link]
+    assert isinstance(subscriber, LinkSubscriber)
+    reader.ask(wish("t", bound=subscriber.wants[1].policy.bound))
+    return subscriber
 
 
 @pytest.mark.usefixtures("endless")
 def test_what_lies_in_blocks_waits_for_no_more_of_its_burst_than_fits_a_cache() -> None:
     array = np.zeros(LENT // 4, np.uint8)
     with Agent() as agent, UnixReader(agent, wish("t")) as reader:
-        outlet = opened(agent, reader)
+        subscriber = opened(agent, reader)
         for _ in range(4):
             agent.publish("t", array)
         assert reader.numbers(4) == [1, 2, 3, 4]
-        assert outlet.queue.lent == 0
+        assert subscriber.queue.lent == 0
         agent.publish("t", array)
-        assert outlet.waiting == 1
-        assert outlet.queue.lent > LENT // 4
+        assert subscriber.waiting == 1
+        assert subscriber.queue.lent > LENT // 4
 
 
 @pytest.mark.usefixtures("endless")
 def test_half_of_a_window_goes_while_the_other_half_is_being_published() -> None:
     with Agent() as agent, UnixReader(agent, wish("t", bound=8)) as reader:
-        outlet = opened(agent, reader)
+        subscriber = opened(agent, reader)
         for number in range(5):
             agent.publish("t", number)
         assert reader.numbers(4) == [1, 2, 3, 4]
-        assert outlet.waiting == 1
+        assert subscriber.waiting == 1

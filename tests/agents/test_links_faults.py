@@ -99,10 +99,10 @@ def test_the_end_of_a_process_shows_also_behind_the_end_of_its_connection(
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGSTOP)
-            (link,) = publisher._publishing.outlets.links.values()
+            (link,) = publisher._publishing.subscribers.links.values()
             way = link.way
             assert way is not None
-            publisher.loop.run(partial(publisher._publishing.outlets.lose_way, link, way))
+            publisher.loop.run(partial(publisher._publishing.subscribers.lose_way, link, way))
             process.kill()
             wait_until(lambda: link.ended)
             assert link.ended == "its process has ended"

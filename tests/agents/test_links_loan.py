@@ -89,7 +89,7 @@ def test_a_publisher_that_speaks_msgpack_lends_as_well() -> None:
 
 
 def test_no_memory_for_a_loan_costs_nothing_but_a_copy(agent: Agent) -> None:
-    agent._publishing.outlets.ring._max_bytes = 0
+    agent._publishing.subscribers.ring._max_bytes = 0
     with UnixReader(agent, wish("t")) as reader:
         with agent.loan("t", SHAPE, int) as array:
             array[:] = 3

@@ -10,8 +10,8 @@ import pytest
 
 from pzc import Agent, CallTimeout, SerializeError
 from pzc.agents.notifications.links import ways
+from pzc.agents.notifications.links.link_subscriber import LinkSubscriber
 from pzc.agents.notifications.links.linking import Linking
-from pzc.agents.notifications.links.live_outlet import LiveOutlet
 from pzc.protocol.link_messages import Close, Notify
 
 from tests.agents.links_reader import PollReader, UnixReader, wish
@@ -24,14 +24,14 @@ def agent() -> Iterator[Agent]:
         yield publisher
 
 
-def begin(agent: Agent, reader: UnixReader) -> LiveOutlet:
+def begin(agent: Agent, reader: UnixReader) -> LinkSubscriber:
     """Publish the first notification, wait until it was sent and nobody sends; its link."""
     agent.publish("t", 1)
     assert [got.content for got in reader.take(1)] == [1]
-    outlet = agent._publishing.outlets.links[reader.link]
-    assert isinstance(outlet, LiveOutlet)
-    with outlet.sending:
-        return outlet
+    subscriber = agent._publishing.subscribers.links[reader.link]
+    assert isinstance(subscriber, LinkSubscriber)
+    with subscriber.sending:
+        return subscriber
 
 
 def test_what_goes_to_one_socket_only_is_written_by_whoever_publishes(agent: Agent) -> None:
@@ -46,10 +46,10 @@ def test_what_goes_to_one_socket_only_is_written_by_whoever_publishes(agent: Age
 
 def test_what_another_thread_holds_up_goes_behind_what_that_one_sends(agent: Agent) -> None:
     with UnixReader(agent, wish("t")) as reader:
-        outlet = begin(agent, reader)
-        with outlet.sending:
+        subscriber = begin(agent, reader)
+        with subscriber.sending:
             assert agent.publish("t", 2) == 2
-            assert outlet.waiting == 1
+            assert subscriber.waiting == 1
         assert agent.publish("t", 3) == 3
         assert [got.content for got in reader.take(2)] == [2, 3]
 
@@ -172,5 +172,5 @@ def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> 
         for _ in range(20):
             with pytest.raises(CallTimeout):
                 agent.publish("t", 3)
-        links = cast("dict[str, LiveOutlet]", agent._publishing.outlets.links)
+        links = cast("dict[str, LinkSubscriber]", agent._publishing.subscribers.links)
         assert [links[reader.link].claims("t")[0].held for reader in (first, second)] == [2, 2]

@@ -196,7 +196,7 @@ def test_readers_by_link_are_waited_for_like_all_others(agent: Agent) -> None:
 
 
 def test_refused_memory_costs_nothing_but_a_copy(agent: Agent) -> None:
-    agent._publishing.outlets.ring._max_bytes = 0
+    agent._publishing.subscribers.ring._max_bytes = 0
     with UnixReader(agent, wish("t")) as reader:
         agent.publish("t", np.arange(50_000))
         (got,) = reader.take(1)

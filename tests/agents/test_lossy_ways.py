@@ -91,10 +91,10 @@ def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(timings: Calla
             publisher.publish("t", number)
             assert got.next().content == number
         assert small.is_quick
-        (outlet,) = publisher._publishing.outlets.links.values()
-        with outlet.sending:  # so that all of them wait for one another
+        (subscriber,) = publisher._publishing.subscribers.links.values()
+        with subscriber.sending:  # so that all of them wait for one another
             for number in range(50):
                 publisher.publish("t", number)
-        outlet.flush()
+        subscriber.flush()
         assert got.contents(50) == list(range(50))
         assert small.dropped == 0

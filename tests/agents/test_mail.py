@@ -31,7 +31,7 @@ def test_what_a_removed_mailbox_missed_is_told() -> None:
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox())
         publisher.publish("t", 0)
         subscription.recv(TIMEOUT)
-        with publisher._publishing.outlets.lock:
+        with publisher._publishing.subscribers.lock:
             forget_silent_readers(publisher)
             publisher.publish("t", 1)
         wait_until(lambda: bool(subscription.gaps))
@@ -45,7 +45,7 @@ def test_a_mailbox_that_was_removed_gets_all_keys_again() -> None:
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
         publisher.publish("t", 0, key=MANY[3])
         assert taken(subscription, 1) == [MANY[3]]
-        with publisher._publishing.outlets.lock:
+        with publisher._publishing.subscribers.lock:
             forget_silent_readers(publisher)
             publisher.publish("t", 1, key=MANY[4])
         wait_until(lambda: bool(subscription.gaps))
@@ -81,7 +81,7 @@ def test_closing_all_keys_leaves_nothing() -> None:
         while made:
             made.pop().close()
         wait_until(lambda: publisher.statistics()["mailboxes"] == [])
-        assert publisher._publishing.outlets.links == {}
+        assert publisher._publishing.subscribers.links == {}
         assert agent.statistics()["subscriptions"] == []
         open_links.settle()
         assert not [each for each in open_links._table.links if each.peer.agent_id == publisher.agent_id]

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from pzc import Agent, Protocol, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
 from pzc.agents.notifications.links import mailboxes
-from pzc.agents.notifications.links.mailbox_outlet import MailboxOutlet
-from pzc.agents.notifications.links.outlet import Owner
-from pzc.agents.notifications.links.outlets import SMALL
+from pzc.agents.notifications.links.mailbox_subscriber import MailboxSubscriber
 from pzc.agents.notifications.links.published import Mailed
+from pzc.agents.notifications.links.subscriber import Owner
+from pzc.agents.notifications.links.subscribers import SMALL
 from pzc.agents.notifications.links.topics import Wanted
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -33,18 +33,18 @@ NAMED = mailbox(max_messages=100_000, name="archive")
 CODEC = Codec(Keyring.from_key(KEY))
 
 
-def outlets_of(publisher: Agent) -> list[MailboxOutlet]:
-    outlets = publisher._publishing.outlets
-    with outlets.lock:
-        return outlets.mailboxes.all()
+def subscribers_of(publisher: Agent) -> list[MailboxSubscriber]:
+    subscribers = publisher._publishing.subscribers
+    with subscribers.lock:
+        return subscribers.mailboxes.all()
 
 
 def sealed(publisher: Agent) -> list[bool]:
     """Of each message that waits in the mailboxes whether it has its proof."""
     return [
         letter.message.sealed is not None
-        for outlet in outlets_of(publisher)
-        for letter in outlet.queue._letters.values()
+        for subscriber in subscribers_of(publisher)
+        for letter in subscriber.queue._letters.values()
     ]
 
 
@@ -129,14 +129,16 @@ class Noting:
 def test_nobody_waits_for_what_is_sealed() -> None:
     lock, way = threading.RLock(), Noting()
     records: Any = Watching(lock)
-    outlet = MailboxOutlet("a", Owner("b", ""), True, lock, Ring(), bool, 0.0, "", 1, None, records, 10)
-    outlet.follow(Wanted(1, "t", None, mailbox(), "", "", True), {"t": 0}, lambda *_: None)
-    outlet.attach(way, 0)
-    outlet.queue.room = 10
+    subscriber = MailboxSubscriber(
+        "a", Owner("b", ""), True, lock, Ring(), bool, 0.0, "", 1, None, records, 10
+    )
+    subscriber.follow(Wanted(1, "t", None, mailbox(), "", "", True), {"t": 0}, lambda *_: None)
+    subscriber.attach(way, 0)
+    subscriber.queue.room = 10
     for number in (1, 2):
-        claims = outlet.queue.matching("t", "")
-        outlet.post(Mailed("t", Row(number, 0, "", "pickle", b"1")), claims, 0.0)
-    outlet.flush()
+        claims = subscriber.queue.matching("t", "")
+        subscriber.post(Mailed("t", Row(number, 0, "", "pickle", b"1")), claims, 0.0)
+    subscriber.flush()
     assert records.free == [True, True]
     [notify] = way.sent
     assert [(row.number, row.signature) for run in notify.runs for row in run.rows] == [
@@ -148,7 +150,7 @@ def test_nobody_waits_for_what_is_sealed() -> None:
 def test_every_notification_is_numbered_and_counted_whichever_way_it_goes(publisher: Agent) -> None:
     assert [publisher.publish("t", n, key=key) for n, key in enumerate(["", "k", "", ""])] == [2, 3, 4, 5]
     assert publisher.statistics()["mailboxes"][0]["waiting"] == 5
-    assert publisher._publishing.outlets.meters["t"].messages == 5
+    assert publisher._publishing.subscribers.meters["t"].messages == 5
 
 
 def test_frames_come_in_order_from_either_way() -> None:
@@ -205,14 +207,14 @@ def test_readers_of_contents_get_what_readers_of_frames_get() -> None:
 def test_who_publishes_gives_way_to_a_reader_that_fetches(
     publisher: Agent, monkeypatch: pytest.MonkeyPatch, since_heard: float, waits: int, pauses: int
 ) -> None:
-    [outlet] = outlets_of(publisher)
+    [subscriber] = subscribers_of(publisher)
     for number in range(waits):
         publisher.publish("t", number)
     slept: list[float] = []
     monkeypatch.setattr(mailboxes, "sleep", slept.append)
-    begin = publisher._publishing.outlets.numbers["t"]
+    begin = publisher._publishing.subscribers.numbers["t"]
     for number in range(-begin % mailboxes.SHARE + 1 + mailboxes.SHARE):
-        outlet.heard_at = time.monotonic() - since_heard
+        subscriber.heard_at = time.monotonic() - since_heard
         publisher.publish("t", number)
     assert slept == [mailboxes.PAUSE] * pauses
 
@@ -261,12 +263,12 @@ def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
 
 
 def test_the_io_thread_never_gives_way(publisher: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    [outlet] = outlets_of(publisher)
+    [subscriber] = subscribers_of(publisher)
     slept: list[float] = []
 
     def publish_much() -> None:
         for number in range(6000):
-            outlet.heard_at = time.monotonic()
+            subscriber.heard_at = time.monotonic()
             publisher.publish("t", number)
 
     monkeypatch.setattr(mailboxes, "sleep", slept.append)

@@ -10,7 +10,7 @@ import pytest
 
 from pzc import Agent, Keyring, Notification, Protocol
 from pzc.agents.notifications.columns import Burst, Missed
-from pzc.agents.notifications.links.mailbox_outlet import MailboxOutlet
+from pzc.agents.notifications.links.mailbox_subscriber import MailboxSubscriber
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
@@ -22,8 +22,8 @@ from tests.contract.rigs.peers import KEY, Inbox
 CODEC = Codec(Keyring.from_key(KEY))
 
 
-def boxes(agent: Agent) -> list[MailboxOutlet]:
-    return [each for each in agent._publishing.outlets.all() if isinstance(each, MailboxOutlet)]
+def boxes(agent: Agent) -> list[MailboxSubscriber]:
+    return [each for each in agent._publishing.subscribers.all() if isinstance(each, MailboxSubscriber)]
 
 
 def contents(notifications: list[Notification]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Policy, Protocol, Refused, mailbox
-from pzc.agents.notifications.links import open_links, outlet
+from pzc.agents.notifications.links import open_links, subscriber
 from pzc.transport import pipe
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
@@ -96,20 +96,20 @@ def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_wi
 def test_a_link_that_cannot_be_looked_after_does_not_keep_the_others_from_it(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beat, poor = outlet.Outlet.beat, list[outlet.Outlet]()
+    beat, poor = subscriber.Subscriber.beat, list[subscriber.Subscriber]()
 
-    def sometimes(self: outlet.Outlet, now: float) -> None:
+    def sometimes(self: subscriber.Subscriber, now: float) -> None:
         if self in poor:
             raise MemoryError
         beat(self, now)
 
-    monkeypatch.setattr(outlet.Outlet, "beat", sometimes)
+    monkeypatch.setattr(subscriber.Subscriber, "beat", sometimes)
     reader = workers.start()
     with pair() as (publisher, other):
         other.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
-        poor.extend(publisher._publishing.outlets.links.values())
+        poor.extend(publisher._publishing.subscribers.links.values())
         reader.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, "tcp")
-        assert len(publisher._publishing.outlets.links) == 2
+        assert len(publisher._publishing.subscribers.links) == 2
         reader.freeze()
-        links = publisher._publishing.outlets.links
+        links = publisher._publishing.subscribers.links
         wait_until(lambda: [each for each in links.values() if not each.queue.suspended] == poor)

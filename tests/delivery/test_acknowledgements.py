@@ -38,10 +38,10 @@ class Sender(UnderWay[Entry[M]], Generic[M]):
 
 
 def sent(count: int) -> Sender[str]:
-    outlet: Sender[str] = Sender()
+    subscriber: Sender[str] = Sender()
     for number in range(1, count + 1):
-        assert outlet.send(str(number)) == number
-    return outlet
+        assert subscriber.send(str(number)) == number
+    return subscriber
 
 
 def arrived(count: int) -> Receipts[str]:
@@ -56,7 +56,7 @@ class Connections(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.outlet: Sender[int] = Sender()
+        self.subscriber: Sender[int] = Sender()
         self.inlet: Receipts[str] = Receipts()
         self.forth: list[tuple[int, int]] = []
         self.back: list[tuple[int, int, list[int]]] = []
@@ -68,7 +68,7 @@ class Connections(RuleBasedStateMachine):
     @rule()
     def publish(self) -> None:
         self.published += 1
-        self.forth.append((self.outlet.send(self.published), self.published))
+        self.forth.append((self.subscriber.send(self.published), self.published))
 
     @precondition(lambda self: self.forth)
     @rule()
@@ -93,13 +93,13 @@ class Connections(RuleBasedStateMachine):
     @rule()
     def hear(self) -> None:
         received, upto, others = self.back.pop(0)
-        self.outlet.received(received)
-        self.acknowledged += self.outlet.acknowledged(upto, others)
+        self.subscriber.received(received)
+        self.acknowledged += self.subscriber.acknowledged(upto, others)
 
     @rule()
     def break_and_resume(self) -> None:
         self.back.clear()
-        self.forth = self.outlet.repeats(self.inlet.received)
+        self.forth = self.subscriber.repeats(self.inlet.received)
         self.inlet.repeat()
 
     @rule()
@@ -116,15 +116,15 @@ class Connections(RuleBasedStateMachine):
 
     @invariant()
     def every_item_is_waiting_or_was_acknowledged_once(self) -> None:
-        assert sorted(self.acknowledged + self.outlet.left()) == list(range(1, self.published + 1))
-        assert len(self.outlet) == len(self.outlet.left())
+        assert sorted(self.acknowledged + self.subscriber.left()) == list(range(1, self.published + 1))
+        assert len(self.subscriber) == len(self.subscriber.left())
 
     @invariant()
     def what_is_held_is_not_acknowledged(self) -> None:
         assert not set(self.held) & set(self.acknowledged)
 
     def teardown(self) -> None:
-        if not hasattr(self, "outlet"):
+        if not hasattr(self, "subscriber"):
             return
         while self.forth:
             self.bring()
@@ -134,7 +134,7 @@ class Connections(RuleBasedStateMachine):
         while self.back:
             self.hear()
         assert self.delivered == list(range(1, self.published + 1))
-        assert (self.outlet.left(), self.inlet.report()) == ([], None)
+        assert (self.subscriber.left(), self.inlet.report()) == ([], None)
 
 
 TestConnections = Connections.TestCase
@@ -146,41 +146,41 @@ def test_numbers_in_any_order_give_every_item_once(data: st.DataObject) -> None:
     count = data.draw(st.integers(0, 30))
     number = st.integers(0, count)
     others = st.lists(st.integers(1, count), max_size=10) if count else st.just([])
-    outlet, items = sent(count), list[str]()
+    subscriber, items = sent(count), list[str]()
     for upto, beside in data.draw(st.lists(st.tuples(number, others), max_size=10)):
-        done = outlet.acknowledged(upto, beside)
+        done = subscriber.acknowledged(upto, beside)
         assert done == sorted(done, key=int)
         items += done
-    items += outlet.acknowledged(count, [])
+    items += subscriber.acknowledged(count, [])
     assert sorted(items, key=int) == [str(number) for number in range(1, count + 1)]
 
 
 @given(st.permutations(range(1, 13)), st.integers(1, 12))
 def test_messages_done_in_any_order_are_each_told_once(order: list[int], every: int) -> None:
-    outlet, inlet, items = sent(12), arrived(12), list[str]()
+    subscriber, inlet, items = sent(12), arrived(12), list[str]()
     for index, number in enumerate(order, start=1):
         inlet.done([number])
         if index % every == 0 or index == len(order):
             told = inlet.report()
             assert told is not None
-            items += outlet.acknowledged(told[1], told[2])
+            items += subscriber.acknowledged(told[1], told[2])
             assert sorted(items, key=int) == [str(n) for n in sorted(order[:index])]
-    assert (len(items), len(outlet)) == (12, 0)
+    assert (len(items), len(subscriber)) == (12, 0)
 
 
 def test_an_acknowledgement_far_above_what_is_left_gives_just_that() -> None:
-    outlet = sent(1000)
-    outlet.acknowledged(0, [number for number in range(1, 1001) if number % 100])
-    assert outlet.acknowledged(900) == [str(number) for number in range(100, 1000, 100)]
-    assert outlet.left() == ["1000"]
+    subscriber = sent(1000)
+    subscriber.acknowledged(0, [number for number in range(1, 1001) if number % 100])
+    assert subscriber.acknowledged(900) == [str(number) for number in range(100, 1000, 100)]
+    assert subscriber.left() == ["1000"]
 
 
 @pytest.mark.parametrize(("upto", "others"), [(4, []), (-1, []), (3, [4]), (3, [2, -1]), (0, [1, 2, 9])])
 def test_numbers_that_were_never_sent_are_refused_and_change_nothing(upto: int, others: list[int]) -> None:
-    outlet = sent(3)
+    subscriber = sent(3)
     with pytest.raises(RemoteProtocolError, match="has had 3 so far"):
-        outlet.acknowledged(upto, others)
-    assert outlet.left() == ["1", "2", "3"]
+        subscriber.acknowledged(upto, others)
+    assert subscriber.left() == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("number", [-1, 4])
@@ -192,21 +192,21 @@ def test_a_reader_cannot_have_received_what_was_never_sent(number: int) -> None:
 
 
 def test_what_the_reader_surely_has_is_not_sent_again() -> None:
-    outlet = sent(4)
-    outlet.received(2)
-    assert outlet.repeats(1) == [(3, "3"), (4, "4")]
+    subscriber = sent(4)
+    subscriber.received(2)
+    assert subscriber.repeats(1) == [(3, "3"), (4, "4")]
 
 
 def test_what_is_sent_again_keeps_its_number() -> None:
-    outlet = sent(4)
-    outlet.acknowledged(0, [3])
-    assert outlet.repeats(1) == [(2, "2"), (4, "4")]
-    assert outlet.next == 5
+    subscriber = sent(4)
+    subscriber.acknowledged(0, [3])
+    assert subscriber.repeats(1) == [(2, "2"), (4, "4")]
+    assert subscriber.next == 5
 
 
 def test_messages_that_other_threads_finish_during_a_report_are_each_told() -> None:
     count, workers = 20_000, 4
-    outlet, inlet, items = sent(count), arrived(count), list[str]()
+    subscriber, inlet, items = sent(count), arrived(count), list[str]()
 
     def finish(first: int) -> None:
         for number in range(first, count + 1, workers):
@@ -217,9 +217,9 @@ def test_messages_that_other_threads_finish_during_a_report_are_each_told() -> N
         thread.start()
     while any(thread.is_alive() for thread in threads):
         if (told := inlet.report()) is not None:
-            items += outlet.acknowledged(told[1], told[2])
+            items += subscriber.acknowledged(told[1], told[2])
     for thread in threads:
         thread.join(TIMEOUT)
     while (told := inlet.report()) is not None:
-        items += outlet.acknowledged(told[1], told[2])
-    assert (len(items), len(outlet)) == (count, 0)
+        items += subscriber.acknowledged(told[1], told[2])
+    assert (len(items), len(subscriber)) == (count, 0)

@@ -121,7 +121,7 @@ def test_strangers_do_not_make_a_publisher_remember_topics_without_end(
 ) -> None:
     _write(tmp_path, monkeypatch, "[topics.'*']\nbuffers = 2\n")
     with Agent() as publisher:
-        routes = publisher._publishing.outlets.routes
+        routes = publisher._publishing.subscribers.routes
         for number in range(10_100):
             assert routes.about(f"t{number}").buffers == 2
         assert len(routes._advertised) == 10_000
@@ -130,5 +130,5 @@ def test_strangers_do_not_make_a_publisher_remember_topics_without_end(
 def test_agents_without_such_a_file_do_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PZC_CONFIG" not in os.environ
     with Agent() as publisher:
-        assert publisher._publishing.outlets.routes.usual is None
-        wait_until(lambda: publisher._publishing.outlets.routes.about("t").buffers == 32)
+        assert publisher._publishing.subscribers.routes.usual is None
+        wait_until(lambda: publisher._publishing.subscribers.routes.about("t").buffers == 32)

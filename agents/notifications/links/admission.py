@@ -13,7 +13,7 @@ from ....protocol.errors import AgentClosed, CallTimeout
 from ....transport.counters import Counters
 from ....transport.loop import Loop
 from .encoding import Encoding
-from .outlet import Outlet
+from .subscriber import Subscriber
 from .turns import Turn
 
 
@@ -44,7 +44,7 @@ class Admission:
 
     def admit(self, turn: Turn) -> bool:
         """Whether every reader that is waited for seems to have room; any thread."""
-        if any(outlet.waits(turn.published.topic) for outlet in turn.route.mailboxes):
+        if any(subscriber.waits(turn.published.topic) for subscriber in turn.route.mailboxes):
             arrays = all(each.arrays for each in turn.route.mailboxes)
             turn.mail = turn.mail or self._encoding.copy(turn.published, arrays)
         return self.has_room(turn)  # without the lock: it is asked again with it
@@ -54,16 +54,16 @@ class Admission:
         if not turn.route.waits:
             return True
         topic, key = turn.published.topic, turn.published.key
-        blocked: list[tuple[Outlet, Claim]] = [
-            (outlet, interest)
-            for outlet in turn.route.outlets
-            for interest in outlet.queue.matching(topic, key)
+        blocked: list[tuple[Subscriber, Claim]] = [
+            (subscriber, interest)
+            for subscriber in turn.route.subscribers
+            for interest in subscriber.queue.matching(topic, key)
             if interest.held >= interest.window and interest not in turn.passed
         ]
-        for outlet in turn.route.mailboxes if turn.mail else ():
+        for subscriber in turn.route.mailboxes if turn.mail else ():
             blocked += [
-                (outlet, each)
-                for each in outlet.queue.full(outlet.queue.matching(topic, key), key, turn.size)
+                (subscriber, each)
+                for each in subscriber.queue.full(subscriber.queue.matching(topic, key), key, turn.size)
             ]
         turn.blocked = tuple(blocked)
         return not blocked
@@ -75,8 +75,8 @@ class Admission:
             CallTimeout: when that reader's policy says so; nothing was published.
             AgentClosed: when the agent is stopped meanwhile.
         """
-        for outlet, _ in turn.blocked:
-            outlet.flush()
+        for subscriber, _ in turn.blocked:
+            subscriber.flush()
         since = -math.inf if self._loop.in_thread() else turn.since
         key = turn.published.key
         with self._changed:
@@ -96,25 +96,27 @@ class Admission:
                 raise AgentClosed("the agent was stopped while a publication waited for its readers")
         self._give_up(turn, due)
 
-    def _give_up(self, turn: Turn, due: list[tuple[Outlet, Claim]]) -> None:
-        for outlet, interest in due:
+    def _give_up(self, turn: Turn, due: list[tuple[Subscriber, Claim]]) -> None:
+        for subscriber, interest in due:
             policy = interest.policy
             self._counters.add("publish_timeouts")
             if not isinstance(interest, Interest):
                 raise CallTimeout(
-                    f"the mailbox of {outlet.owner.agent[:8]} has no room for a message of "
+                    f"the mailbox of {subscriber.owner.agent[:8]} has no room for a message of "
                     f"{turn.published.topic!r} after {_timeout(interest):g} s; nothing was published"
                 )
             if policy.on_timeout == "raise":
                 raise CallTimeout(
-                    f"agent {outlet.owner.agent[:8]} is not done with {interest.held} messages of "
+                    f"agent {subscriber.owner.agent[:8]} is not done with {interest.held} messages of "
                     f"{interest.topic!r} after {policy.timeout:g} s; nothing was published"
                 )
             if policy.on_timeout == "close":
                 with self._changed:
-                    outlet.end_interest(interest.number, f"it was not done with {interest.topic!r} in time")
+                    subscriber.end_interest(
+                        interest.number, f"it was not done with {interest.topic!r} in time"
+                    )
                     self._renew()
-                outlet.beat(math.inf)
+                subscriber.beat(math.inf)
             else:
                 turn.passed = (*turn.passed, interest)
 

@@ -10,9 +10,9 @@ from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Ro
 from ..declared import Declared
 from ..filters import ANY
 from ..keeping import Keeping
-from .mailbox_outlet import MailboxOutlet
-from .outlet import Outlet
-from .outlets import Outlets
+from .mailbox_subscriber import MailboxSubscriber
+from .subscriber import Subscriber
+from .subscribers import Subscribers
 from .topics import Advertised, Wanted
 
 _Alike = tuple[str, Collection[str] | None]
@@ -22,25 +22,31 @@ class Answering:
     """The answer to one batch of commands; with the lock of the links.
 
     Args:
-        outlets: the links.
+        subscribers: the links.
         keeping: what is retained.
         declared: what is said of topics.
-        outlet: the reader's; None: nothing is wanted, only told.
+        subscriber: the reader's; None: nothing is wanted, only told.
         way: by which was asked, for one without a link.
         lets_wait: the reader may let whoever publishes wait for its mailbox.
     """
 
     def __init__(
-        self, outlets: Outlets, keeping: Keeping, declared: Declared, outlet: Outlet | None, way: str,
-        lets_wait: bool,
+        self, subscribers: Subscribers, keeping: Keeping, declared: Declared, subscriber: Subscriber | None,
+        way: str, lets_wait: bool,
     ) -> None:  # fmt: skip
         self._lets_wait = lets_wait
-        self._outlets = outlets
+        self._subscribers = subscribers
         self._keeping = keeping
         self._declared = declared
-        self._outlet = outlet
+        self._subscriber = subscriber
         # Whoever reads a mailbox next may do so from anywhere.
-        self._way = "tcp" if isinstance(outlet, MailboxOutlet) else way if outlet is None else outlet.kind
+        self._way = (
+            "tcp"
+            if isinstance(subscriber, MailboxSubscriber)
+            else way
+            if subscriber is None
+            else subscriber.kind
+        )
         self._retained: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
         self._room = MAX_BYTES
         self._known: dict[str, dict[str, int]] = {}
@@ -51,8 +57,8 @@ class Answering:
         for command, wanted in said:
             if wanted is not None:
                 confirmed.append(self._confirm(command, wanted))
-            elif self._outlet is not None:
-                self._outlet.cease(command.interest)
+            elif self._subscriber is not None:
+                self._subscriber.cease(command.interest)
         about = self._declared.of(command.topic for command, _ in said)
         return Applied(number, confirmed, self._runs(), about)
 
@@ -78,32 +84,32 @@ class Answering:
         ]
 
     def _confirm(self, command: Command, wanted: Wanted) -> Confirmed:
-        outlet, routes = self._outlet, self._outlets.routes
+        subscriber, routes = self._subscriber, self._subscribers.routes
         try:
-            if outlet is None:
+            if subscriber is None:
                 routes.about(wanted.topic).check_way(wanted.topic, self._way)
             else:
-                self._check(outlet, wanted)
-                if outlet.size + 1 + len(wanted.keys or ()) > MAX_KEYS:
+                self._check(subscriber, wanted)
+                if subscriber.size + 1 + len(wanted.keys or ()) > MAX_KEYS:
                     raise Refused(f"a link has at most {MAX_KEYS} interests and keys")
             self._declared.judge(wanted.topic, wanted.type)
             if command.initial:
                 self._retain(wanted)
         except Refused as exc:
             return Confirmed(wanted.number, code=type(exc).__name__, text=str(exc))
-        if outlet is None:
+        if subscriber is None:
             return Confirmed(wanted.number, self._lasts(wanted.topic))
-        return Confirmed(wanted.number, *routes.follow(outlet, wanted, self._lasts(wanted.topic)))
+        return Confirmed(wanted.number, *routes.follow(subscriber, wanted, self._lasts(wanted.topic)))
 
     def _lasts(self, topic: str) -> dict[str, int]:
         """The same for all interests of a batch: nothing is published meanwhile."""
         known = self._known.get(topic)
         if known is None:
-            known = self._known[topic] = self._outlets.routes.lasts(topic)
+            known = self._known[topic] = self._subscribers.routes.lasts(topic)
         return known
 
-    def _check(self, outlet: Outlet, wanted: Wanted) -> None:
-        topic, policy, keeps = wanted.topic, wanted.policy, isinstance(outlet, MailboxOutlet)
+    def _check(self, subscriber: Subscriber, wanted: Wanted) -> None:
+        topic, policy, keeps = wanted.topic, wanted.policy, isinstance(subscriber, MailboxSubscriber)
         if keeps is not (policy.name == "mailbox"):
             raise PolicyRefused(
                 f"policy {policy.name} is none of a link that {'keeps' if keeps else 'loses'}"
@@ -112,10 +118,10 @@ class Answering:
             raise PolicyRefused(
                 "a mailbox that lets publish wait (when_full='block') takes the role operator"
             )
-        about = Advertised() if keeps and topic == ANY else self._outlets.routes.about(topic)
+        about = Advertised() if keeps and topic == ANY else self._subscribers.routes.about(topic)
         about.check(topic, policy, self._way)
-        if isinstance(outlet, MailboxOutlet):
-            outlet.check_room(wanted)
+        if isinstance(subscriber, MailboxSubscriber):
+            subscriber.check_room(wanted)
 
     def _retain(self, wanted: Wanted) -> None:
         alike = wanted.topic, wanted.keys

@@ -17,10 +17,10 @@ import math
 import time
 
 from ....protocol import limits
-from .live_outlet import LiveOutlet
-from .mailbox_outlet import MailboxOutlet
-from .outlet import Outlet
-from .outlets import Outlets
+from .link_subscriber import LinkSubscriber
+from .mailbox_subscriber import MailboxSubscriber
+from .subscriber import Subscriber
+from .subscribers import Subscribers
 from .ways import PollWay, UnixWay
 
 TELLING = 0.25
@@ -30,39 +30,39 @@ _LOOK = 0.005
 """Seconds after which it looks again, unless something was acknowledged."""
 
 
-def bid(outlets: Outlets) -> None:
+def bid(subscribers: Subscribers) -> None:
     """Send what waits for the readers of a publisher's links; any thread but the I/O thread."""
     timeout = limits.current.farewell
     deadline = time.monotonic() + timeout
-    with outlets.lock:
-        owing = [outlet for outlet in outlets.links.values() if _owes(outlet)]
+    with subscribers.lock:
+        owing = [subscriber for subscriber in subscribers.links.values() if _owes(subscriber)]
     while owing:
         left = deadline - time.monotonic()
-        for outlet in owing:
-            _send(outlets, outlet, left <= TELLING * timeout)
+        for subscriber in owing:
+            _send(subscribers, subscriber, left <= TELLING * timeout)
         if left <= 0:
             return
-        with outlets.lock:
-            owing = [outlet for outlet in owing if _owes(outlet)]
+        with subscribers.lock:
+            owing = [subscriber for subscriber in owing if _owes(subscriber)]
             if owing:
-                outlets.changed.wait(_LOOK)
+                subscribers.changed.wait(_LOOK)
 
 
-def _owes(outlet: Outlet) -> bool:
+def _owes(subscriber: Subscriber) -> bool:
     """Whether its reader, which can be reached, has not got or been told of everything; with the lock."""
-    way = outlet.way
-    if way is None and outlet.was_reached:
+    way = subscriber.way
+    if way is None and subscriber.was_reached:
         return False
-    if isinstance(outlet, MailboxOutlet) and isinstance(way, PollWay) and not way.ready:
+    if isinstance(subscriber, MailboxSubscriber) and isinstance(way, PollWay) and not way.ready:
         return False  # what it keeps for a reader that does not ask is lost
-    return outlet.queue.behind or outlet.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
+    return subscriber.queue.behind or subscriber.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
 
 
-def _send(outlets: Outlets, outlet: Outlet, late: bool) -> None:
-    with outlets.lock:
-        if late and isinstance(outlet, LiveOutlet):
-            outlet.give_up()
-        outlet.pull()
-    outlet.flush()
-    if not outlet.waiting:
-        outlet.beat(math.inf)
+def _send(subscribers: Subscribers, subscriber: Subscriber, late: bool) -> None:
+    with subscribers.lock:
+        if late and isinstance(subscriber, LinkSubscriber):
+            subscriber.give_up()
+        subscriber.pull()
+    subscriber.flush()
+    if not subscriber.waiting:
+        subscriber.beat(math.inf)

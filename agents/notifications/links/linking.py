@@ -38,12 +38,12 @@ from ...words import Connection, Replies, Request
 from ..declared import Declared
 from ..keeping import Keeping
 from .confirming import Answering
-from .live_outlet import LiveOutlet
+from .link_subscriber import LinkSubscriber
 from .local import LocalReader
 from .looking import Looking
-from .mailbox_outlet import MailboxOutlet
-from .outlet import Outlet, Owner
-from .outlets import Outlets
+from .mailbox_subscriber import MailboxSubscriber
+from .subscriber import Owner, Subscriber
+from .subscribers import Subscribers
 from .topics import wanted_of
 from .ways import MAIL_LIMIT, UNIX_LIMIT, UNIX_MAIL_LIMIT, LocalWay, PollWay, UnixWay, Way
 
@@ -56,7 +56,7 @@ class Linking:
     """The words of one publisher's links.
 
     Args:
-        outlets: the links.
+        subscribers: the links.
         loop: for what watches the readers' processes.
         counters: where mailboxes that are removed are counted.
         protocol: of the agent.
@@ -71,7 +71,7 @@ class Linking:
 
     def __init__(
         self,
-        outlets: Outlets,
+        subscribers: Subscribers,
         loop: Loop,
         counters: Counters,
         protocol: Protocol,
@@ -83,7 +83,7 @@ class Linking:
         declared: Declared,
         partition: str,
     ) -> None:
-        self._outlets = outlets
+        self._subscribers = subscribers
         self._loop = loop
         self._protocol = protocol
         self._agent_id = agent_id
@@ -93,11 +93,11 @@ class Linking:
         self.keeping = keeping
         self._declared = declared
         self._partition = partition
-        self._looking = Looking(outlets, loop, counters)
+        self._looking = Looking(subscribers, loop, counters)
         self._over: dict[str, str] = {}
         self._lifelines: dict[str, Lifeline] = {}
-        outlets.on_end = self._on_end
-        outlets.on_pause = on_change
+        subscribers.on_end = self._on_end
+        subscribers.on_pause = on_change
 
     def answer(self, request: Request, message: object) -> None:
         """What a reader says.
@@ -116,9 +116,9 @@ class Linking:
         elif isinstance(message, Report):
             self._on_report(request, owner, message)
         elif isinstance(message, Close):
-            outlet = self._of(message.link, owner)
+            subscriber = self._of(message.link, owner)
             self._tell(request, Closed())
-            self._outlets.end(outlet, "its reader closed it")
+            self._subscribers.end(subscriber, "its reader closed it")
         else:
             raise RemoteProtocolError(f"no reader of a link says {shown(message, 100)}")
 
@@ -139,11 +139,11 @@ class Linking:
             return self._open_here(message, owner, link)
         if isinstance(message, Interests):
             return self._want(owner, message, "inproc", True)
-        outlet = self._outlets.links.get(getattr(message, "link", ""))
-        if outlet is not None and isinstance(message, Report):
-            self._outlets.acknowledged(outlet, message.received, message.upto, message.others)
-        elif outlet is not None:
-            self._outlets.end(outlet, "its reader closed it")
+        subscriber = self._subscribers.links.get(getattr(message, "link", ""))
+        if subscriber is not None and isinstance(message, Report):
+            self._subscribers.acknowledged(subscriber, message.received, message.upto, message.others)
+        elif subscriber is not None:
+            self._subscribers.end(subscriber, "its reader closed it")
         return Closed()
 
     # --- opening -------------------------------------------------------------------------------------
@@ -151,13 +151,13 @@ class Linking:
     def _open_here(self, message: Open, owner: Owner, link: LocalReader) -> Opened:
         if message.name is not None:
             raise Refused("a mailbox keeps what was encoded: open it over unix or tcp")
-        outlet = self._open(message, owner, True)
+        subscriber = self._open(message, owner, True)
         epoch = self._protocol.epoch
-        if outlet.way is None:
+        if subscriber.way is None:
             way = LocalWay(
                 link, self._agent_id, self._name, epoch, owner.key_id, self._partition, self._declared.names
             )
-            self._outlets.attach(outlet, way, 0, _nothing)
+            self._subscribers.attach(subscriber, way, 0, _nothing)
         return Opened(epoch)
 
     def _on_open(self, request: Request, owner: Owner, message: Open) -> None:
@@ -166,72 +166,74 @@ class Linking:
         if message.way == "unix":
             self._check_connection(connection, link)
         arrays = bool(request.message.sequence & ARRAYS)
-        is_new = link not in self._outlets.links
-        outlet = self._open(message, owner, arrays)
-        tenure = outlet.tenure if isinstance(outlet, MailboxOutlet) else 0
+        is_new = link not in self._subscribers.links
+        subscriber = self._open(message, owner, arrays)
+        tenure = subscriber.tenure if isinstance(subscriber, MailboxSubscriber) else 0
         tell = partial(self._tell, request, Opened(self._protocol.epoch, tenure))
-        way = outlet.way
+        way = subscriber.way
         if connection is not None:
             if not _is_over(way, connection):
                 try:
-                    unix = self._unix_way(outlet, connection, request)
+                    unix = self._unix_way(subscriber, connection, request)
                 except OSError as exc:
-                    raise self._short(outlet, exc, is_new) from exc
-                self._outlets.attach(outlet, unix, received, tell)
+                    raise self._short(subscriber, exc, is_new) from exc
+                self._subscribers.attach(subscriber, unix, received, tell)
                 return
-        elif not isinstance(way, PollWay) or isinstance(outlet, MailboxOutlet):
-            poll = PollWay(MAIL_LIMIT) if isinstance(outlet, MailboxOutlet) else PollWay()
-            self._outlets.attach(outlet, poll, received, tell)
+        elif not isinstance(way, PollWay) or isinstance(subscriber, MailboxSubscriber):
+            poll = PollWay(MAIL_LIMIT) if isinstance(subscriber, MailboxSubscriber) else PollWay()
+            self._subscribers.attach(subscriber, poll, received, tell)
             return
         tell()
 
     def _check_connection(self, connection: Connection | None, link: str) -> None:
         if connection is None:
             raise Refused("a link over a Unix socket is opened on the connection that it will use")
-        outlet = self._outlets.links.get(link)
-        if connection.is_link and (outlet is None or not _is_over(outlet.way, connection)):
+        subscriber = self._subscribers.links.get(link)
+        if connection.is_link and (subscriber is None or not _is_over(subscriber.way, connection)):
             raise Refused("the connection is that of another link")
 
-    def _open(self, message: Open, owner: Owner, arrays: bool) -> Outlet:
-        outlets, link, name, then = self._outlets, message.link, message.name, _nothing
-        with outlets.lock:
-            outlet = self._find(link, owner)
-            if outlet is None and message.received:
+    def _open(self, message: Open, owner: Owner, arrays: bool) -> Subscriber:
+        subscribers, link, name, then = self._subscribers, message.link, message.name, _nothing
+        with subscribers.lock:
+            subscriber = self._find(link, owner)
+            if subscriber is None and message.received:
                 raise _over(link, "it was silent for too long")
-            if outlet is not None:
-                outlet.queue.check(message.received)
-                outlet.heard(time.monotonic())
+            if subscriber is not None:
+                subscriber.queue.check(message.received)
+                subscriber.heard(time.monotonic())
             elif name is None:
-                outlet = self._new(link, owner, arrays)
+                subscriber = self._new(link, owner, arrays)
             else:
-                outlet, then = self._new_mailbox(message, owner, arrays, name)
+                subscriber, then = self._new_mailbox(message, owner, arrays, name)
         then()
         self._looking.watch()
-        return outlet
+        return subscriber
 
-    def _new(self, link: str, owner: Owner, arrays: bool) -> Outlet:
-        outlets = self._outlets
-        links = outlets.live()
+    def _new(self, link: str, owner: Owner, arrays: bool) -> Subscriber:
+        subscribers = self._subscribers
+        links = subscribers.live()
         of_key = [each for each in links if each.owner.key_id == owner.key_id]
         by_key = len(of_key) >= limits.current.links_per_key
         crowd = of_key if by_key else links
         if (by_key or len(links) >= limits.current.links) and not self._looking.make_room(crowd):
             raise Refused(f"this {'key' if by_key else 'agent'} has {len(crowd)} links already")
-        outlet = LiveOutlet(link, owner, arrays, outlets.lock, outlets.ring, time.monotonic())
-        outlets.add(outlet)
-        return outlet
+        subscriber = LinkSubscriber(link, owner, arrays, subscribers.lock, subscribers.ring, time.monotonic())
+        subscribers.add(subscriber)
+        return subscriber
 
     def _new_mailbox(
         self, message: Open, owner: Owner, arrays: bool, name: str
-    ) -> tuple[Outlet, Callable[[], object]]:
+    ) -> tuple[Subscriber, Callable[[], object]]:
         """It, and what is to be called without the lock."""
-        outlets = self._outlets
-        outlets.check_open()
-        outlet, before = outlets.mailboxes.open(message.link, owner, arrays, name, message.tenure)
-        outlets.add(outlet)
-        return outlet, _nothing if before is None else outlets.forget(before, "another process reads it now")
+        subscribers = self._subscribers
+        subscribers.check_open()
+        subscriber, before = subscribers.mailboxes.open(message.link, owner, arrays, name, message.tenure)
+        subscribers.add(subscriber)
+        return subscriber, _nothing if before is None else subscribers.forget(
+            before, "another process reads it now"
+        )
 
-    def _find(self, link: str, owner: Owner) -> Outlet | None:
+    def _find(self, link: str, owner: Owner) -> Subscriber | None:
         """The link of that id.
 
         Raises:
@@ -240,10 +242,10 @@ class Linking:
         """
         if link in self._over:
             raise _over(link, self._over[link])
-        outlet = self._outlets.links.get(link)
-        if outlet is not None and outlet.owner != owner:
+        subscriber = self._subscribers.links.get(link)
+        if subscriber is not None and subscriber.owner != owner:
             raise Refused(f"link {link[:8]} belongs to another agent, or to another key")
-        return outlet
+        return subscriber
 
     # --- interests -----------------------------------------------------------------------------------
 
@@ -252,123 +254,127 @@ class Linking:
 
         ``lets_wait``: as that of `Answering`.
         """
-        outlet = self._open_one(message.link, owner) if message.link else None
+        subscriber = self._open_one(message.link, owner) if message.link else None
         said = [(command, wanted_of(command)) for command in message.commands]
-        with self._outlets.lock:
-            before = Applied(message.number - 1) if outlet is None else outlet.applied
+        with self._subscribers.lock:
+            before = Applied(message.number - 1) if subscriber is None else subscriber.applied
             if message.number < before.number:
                 raise RemoteProtocolError(
                     f"batch {message.number} of interests came behind batch {before.number}"
                 )
-            if isinstance(outlet, MailboxOutlet):
-                outlet.heard_at = outlet.said_at = time.monotonic()
-            answering = Answering(self._outlets, self.keeping, self._declared, outlet, way, lets_wait)
+            if isinstance(subscriber, MailboxSubscriber):
+                subscriber.heard_at = subscriber.said_at = time.monotonic()
+            answering = Answering(self._subscribers, self.keeping, self._declared, subscriber, way, lets_wait)
             if message.number == before.number:
                 return answering.repeat(before, said)
             applied = answering.obey(message.number, said)
-            if outlet is not None:  # what is retained would outlive its place there
-                outlet.applied = Applied(applied.number, applied.confirmed, about=applied.about)
-                self._outlets.routes.renew()
+            if subscriber is not None:  # what is retained would outlive its place there
+                subscriber.applied = Applied(applied.number, applied.confirmed, about=applied.about)
+                self._subscribers.routes.renew()
         self._on_change(before_confirming=True)
         return applied
 
     # --- ways ----------------------------------------------------------------------------------------
 
-    def _unix_way(self, outlet: Outlet, connection: Connection, request: Request) -> UnixWay:
-        outlets = self._outlets
+    def _unix_way(self, subscriber: Subscriber, connection: Connection, request: Request) -> UnixWay:
+        subscribers = self._subscribers
         limit = UNIX_MAIL_LIMIT
-        if isinstance(outlet, LiveOutlet):  # a mailbox is kept for the next process
-            end = partial(outlets.end, outlet, "its process has ended")
-            before = self._lifelines.get(outlet.link)
-            self._lifelines[outlet.link] = Lifeline(self._loop, connection.pid, end)
+        if isinstance(subscriber, LinkSubscriber):  # a mailbox is kept for the next process
+            end = partial(subscribers.end, subscriber, "its process has ended")
+            before = self._lifelines.get(subscriber.link)
+            self._lifelines[subscriber.link] = Lifeline(self._loop, connection.pid, end)
             if before is not None:
                 before.close()
             limit = UNIX_LIMIT
-        make = partial(UnixWay, self._loop, request, partial(outlets.refill, outlet), limit=limit)
-        return connection.become_link(make, partial(self._lost, outlet, connection))
+        make = partial(UnixWay, self._loop, request, partial(subscribers.refill, subscriber), limit=limit)
+        return connection.become_link(make, partial(self._lost, subscriber, connection))
 
-    def _short(self, outlet: Outlet, error: OSError, is_new: bool) -> Refused:
+    def _short(self, subscriber: Subscriber, error: OSError, is_new: bool) -> Refused:
         """The refusal of a Unix way, for which something is missing here; what it keeps stays, for others."""
         reason = f"this publisher cannot open what a link over a Unix socket needs: {error}"
-        if is_new and not len(outlet.queue.index):
-            self._outlets.end(outlet, reason)
+        if is_new and not len(subscriber.queue.index):
+            self._subscribers.end(subscriber, reason)
         return Refused(f"{reason}; use tcp, or raise its limit of descriptors (ulimit -n)")
 
-    def _lost(self, outlet: Outlet, connection: Connection) -> None:
+    def _lost(self, subscriber: Subscriber, connection: Connection) -> None:
         # The lifeline stays: the end of a process shows at its sockets before it shows there.
-        if outlet.ended:
-            self._release(outlet)
-        way = outlet.way
+        if subscriber.ended:
+            self._release(subscriber)
+        way = subscriber.way
         if way is not None and _is_over(way, connection):
-            self._outlets.lose_way(outlet, way)
+            self._subscribers.lose_way(subscriber, way)
 
     # --- what readers tell ---------------------------------------------------------------------------
 
     def _on_report(self, request: Request, owner: Owner, message: Report) -> None:
         request.oneway = not message.hold
-        outlet = self._open_one(message.link, owner)
-        outlets, hold = self._outlets, message.hold
-        if isinstance(outlet, MailboxOutlet):
-            hold = min(hold, outlet.keep)
-            with outlets.lock:
-                outlet.queue.room = message.room
-        outlets.acknowledged(outlet, message.received, message.upto, message.others)
-        way = outlet.way
+        subscriber = self._open_one(message.link, owner)
+        subscribers, hold = self._subscribers, message.hold
+        if isinstance(subscriber, MailboxSubscriber):
+            hold = min(hold, subscriber.keep)
+            with subscribers.lock:
+                subscriber.queue.room = message.room
+        subscribers.acknowledged(subscriber, message.received, message.upto, message.others)
+        way = subscriber.way
         if isinstance(way, PollWay) and message.hold:
-            self._poll(outlet, way, request, message.received, hold)
+            self._poll(subscriber, way, request, message.received, hold)
         elif message.hold:  # it goes without being asked for
             self._tell(request, Notify(message.received + 1))
 
-    def _poll(self, outlet: Outlet, way: PollWay, request: Request, received: int, hold: float) -> None:
-        outlets = self._outlets
-        with outlets.lock:
-            if received < outlet.queue.sent:  # the answer to the poll before was lost
-                outlet.attach(way, received)
+    def _poll(
+        self, subscriber: Subscriber, way: PollWay, request: Request, received: int, hold: float
+    ) -> None:
+        subscribers = self._subscribers
+        with subscribers.lock:
+            if received < subscriber.queue.sent:  # the answer to the poll before was lost
+                subscriber.attach(way, received)
             way.wait(request, received + 1)
             way.until = time.monotonic() + hold
-            outlet.pull()
-        outlet.flush()
+            subscriber.pull()
+        subscriber.flush()
         if way.ready:
-            self._watch(outlet, way)
+            self._watch(subscriber, way)
 
-    def _watch(self, outlet: Outlet, way: PollWay) -> None:
+    def _watch(self, subscriber: Subscriber, way: PollWay) -> None:
         """Answer the poll that waits when its time is over; I/O thread."""
         if not way.watched:
             way.watched = True
-            self._loop.call_later(max(0.0, way.until - time.monotonic()), partial(self._ring, outlet, way))
+            self._loop.call_later(
+                max(0.0, way.until - time.monotonic()), partial(self._ring, subscriber, way)
+            )
 
-    def _ring(self, outlet: Outlet, way: PollWay) -> None:
+    def _ring(self, subscriber: Subscriber, way: PollWay) -> None:
         way.watched = False
-        if outlet.way is way and way.ready:
+        if subscriber.way is way and way.ready:
             if way.until <= time.monotonic():
-                outlet.beat(math.inf)
+                subscriber.beat(math.inf)
             else:
-                self._watch(outlet, way)
+                self._watch(subscriber, way)
 
-    def _of(self, link: str, owner: Owner) -> Outlet:
-        outlet = self._find(link, owner)
-        if outlet is None:
+    def _of(self, link: str, owner: Owner) -> Subscriber:
+        subscriber = self._find(link, owner)
+        if subscriber is None:
             raise _over(link, "it was silent for too long, or never opened")
-        return outlet
+        return subscriber
 
-    def _open_one(self, link: str, owner: Owner) -> Outlet:
-        outlet = self._of(link, owner)
-        if outlet.queue.suspended:
+    def _open_one(self, link: str, owner: Owner) -> Subscriber:
+        subscriber = self._of(link, owner)
+        if subscriber.queue.suspended:
             raise PeerLost(f"link {link[:8]} is suspended at its publisher: open it again")
-        return outlet
+        return subscriber
 
-    def _on_end(self, outlet: Outlet, way: Way | None) -> None:
-        with self._outlets.lock:
-            self._over[outlet.link] = outlet.ended
+    def _on_end(self, subscriber: Subscriber, way: Way | None) -> None:
+        with self._subscribers.lock:
+            self._over[subscriber.link] = subscriber.ended
             while len(self._over) > _REMEMBERED:
                 del self._over[next(iter(self._over))]
-        self._release(outlet)
+        self._release(subscriber)
         if isinstance(way, LocalWay):
-            way.link.ended(outlet.ended)
+            way.link.ended(subscriber.ended)
         self._on_change()
 
-    def _release(self, outlet: Outlet) -> None:
-        lifeline = self._lifelines.pop(outlet.link, None)
+    def _release(self, subscriber: Subscriber) -> None:
+        lifeline = self._lifelines.pop(subscriber.link, None)
         if lifeline is not None:
             lifeline.close()
 

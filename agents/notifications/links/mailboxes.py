@@ -24,8 +24,8 @@ from ....protocol.errors import MailboxTaken, Refused
 from ....protocol.records import Records
 from ....shm.ring import Ring
 from ....shm.views import IN_TRANSIT
-from .mailbox_outlet import MailboxOutlet
-from .outlet import Outlet, Owner
+from .mailbox_subscriber import MailboxSubscriber
+from .subscriber import Owner, Subscriber
 
 SHARE = 64
 """Notifications between two pauses of whoever publishes faster than is fetched; a power of two."""
@@ -51,7 +51,7 @@ class Mailboxes:
     """
 
     def __init__(
-        self, lock: threading.RLock, links: Mapping[str, Outlet], shares: Callable[[str], bool],
+        self, lock: threading.RLock, links: Mapping[str, Subscriber], shares: Callable[[str], bool],
         records: Records,
     ) -> None:  # fmt: skip
         self.ring = Ring(IN_TRANSIT * limits.current.mailboxes, BYTES)
@@ -60,17 +60,17 @@ class Mailboxes:
         self._shares = shares
         self._records = records
         self._room = limits.current.mail_subscriptions
-        self._named: dict[tuple[str, str], MailboxOutlet] = {}
+        self._named: dict[tuple[str, str], MailboxSubscriber] = {}
         self._tenures = 0
 
-    def all(self) -> list[MailboxOutlet]:
+    def all(self) -> list[MailboxSubscriber]:
         """Those that are open, oldest first; with the lock."""
-        return [each for each in self._links.values() if isinstance(each, MailboxOutlet)]
+        return [each for each in self._links.values() if isinstance(each, MailboxSubscriber)]
 
     def open(
         self, link: str, owner: Owner, arrays: bool, name: str, tenure: int
-    ) -> tuple[MailboxOutlet, MailboxOutlet | None]:
-        """A new link to a mailbox; with the lock. Arguments as those of `MailboxOutlet`.
+    ) -> tuple[MailboxSubscriber, MailboxSubscriber | None]:
+        """A new link to a mailbox; with the lock. Arguments as those of `MailboxSubscriber`.
 
         Returns:
             It, and the one from which it takes over.
@@ -87,13 +87,13 @@ class Mailboxes:
                 f"the mailbox {name!r} is read by another process now, which subscribed with the same name"
             )
         self._tenures += 1
-        outlet = MailboxOutlet(
+        subscriber = MailboxSubscriber(
             link, owner, arrays, self._lock, self.ring, self._shares, monotonic(), name, self._tenures,
             before, self._records, self._room,
         )  # fmt: skip
         if name:
-            self._named[name, owner.key_id] = outlet
-        return outlet, before
+            self._named[name, owner.key_id] = subscriber
+        return subscriber, before
 
     def _check_room(self, owner: Owner) -> None:
         found = self.all()
@@ -103,10 +103,10 @@ class Mailboxes:
                 "the mailbox was refused: its publisher has no room for one more, or for one more of this key"
             )
 
-    def forget(self, outlet: MailboxOutlet) -> None:
+    def forget(self, subscriber: MailboxSubscriber) -> None:
         """It is over; with the lock."""
-        key = outlet.name, outlet.owner.key_id
-        if self._named.get(key) is outlet:
+        key = subscriber.name, subscriber.owner.key_id
+        if self._named.get(key) is subscriber:
             del self._named[key]
 
     def statistics(self) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ class Mailboxes:
             return [each.statistics(now) for each in self.all() if len(each.queue.index)]
 
 
-def give_way(mailboxes: Iterable[MailboxOutlet], now: float) -> None:
+def give_way(mailboxes: Iterable[MailboxSubscriber], now: float) -> None:
     """Pause when the reader of one of these has fallen behind; not the I/O thread."""
     if any(each.fetches(now) for each in mailboxes):
         sleep(PAUSE)

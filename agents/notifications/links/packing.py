@@ -32,7 +32,7 @@ Batch = tuple[Notify, int, Sequence[Any]]
 
 
 class Packing:
-    """Not thread-safe: the lock of all outlets protects it.
+    """Not thread-safe: the lock of all subscribers protects it.
 
     Args:
         queue: of the reader.

@@ -25,7 +25,7 @@ class Published(Struct, eq=False):
         slot: the block that the body lies in; None for memory of this process.
         number: within the topic; 0 until it is taken.
         sent_ms: Unix time in milliseconds.
-        waited: outlets whose acknowledgement the publisher waits for; None when it does not.
+        waited: subscribers whose acknowledgement the publisher waits for; None when it does not.
     """
 
     topic: str

@@ -9,9 +9,9 @@ from ....delivery.ahead import Most
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ..filters import ANY
-from .live_outlet import LiveOutlet
-from .mailbox_outlet import MailboxOutlet
-from .outlet import Outlet
+from .link_subscriber import LinkSubscriber
+from .mailbox_subscriber import MailboxSubscriber
+from .subscriber import Subscriber
 from .topics import Advertised, Wanted
 from .turns import Route, route_of
 
@@ -42,7 +42,7 @@ class Routes:
     def __init__(
         self,
         lock: threading.RLock,
-        links: Mapping[str, Outlet],
+        links: Mapping[str, Subscriber],
         numbers: Mapping[str, int],
         ring: Ring,
         counters: Counters,
@@ -67,8 +67,8 @@ class Routes:
             self._buffers += about.buffers - (0 if before is None else before.buffers)
             self._advertised[topic] = about
             self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
-            for outlet in self._live():
-                for interest in outlet.claims(topic):
+            for subscriber in self._live():
+                for interest in subscriber.claims(topic):
                     if not interest.lossy:
                         interest.window = min(interest.policy.bound, about.buffers)
             self._change()
@@ -107,13 +107,13 @@ class Routes:
     def is_wanted(self, topic: str) -> bool:
         """True when a link wants a topic."""
         route = self.of(topic)
-        return any(not outlet.queue.suspended for outlet in (*route.outlets, *route.mailboxes))
+        return any(not subscriber.queue.suspended for subscriber in (*route.subscribers, *route.mailboxes))
 
     def readers(self, topic: str) -> set[str]:
         """Agents that want a topic by a link, as in their marks; a reader that does not say them is one."""
         found, route = set[str](), self.of(topic)
-        for outlet in (*route.outlets, *route.mailboxes):
-            found |= outlet.readers(topic)
+        for subscriber in (*route.subscribers, *route.mailboxes):
+            found |= subscriber.readers(topic)
         return found
 
     def of(self, topic: str) -> Route:
@@ -123,24 +123,26 @@ class Routes:
     def _find(self, topic: str) -> Route:
         with self._lock:
             live, about = self._live(), self.about(topic)
-            for outlet in live:
-                begun = {each.number for each in outlet.claims(topic)} if outlet.everything else ()
-                for number, wanted in outlet.everything.items():
+            for subscriber in live:
+                begun = {each.number for each in subscriber.claims(topic)} if subscriber.everything else ()
+                for number, wanted in subscriber.everything.items():
                     if number not in begun:
-                        outlet.begin(wanted, topic, self._window(wanted, topic))
-            wanting = tuple(outlet for outlet in live if outlet.gets(topic))
+                        subscriber.begin(wanted, topic, self._window(wanted, topic))
+            wanting = tuple(subscriber for subscriber in live if subscriber.gets(topic))
             keeping = tuple(
-                outlet
-                for outlet in self._links.values()
-                if isinstance(outlet, MailboxOutlet) and outlet.gets(topic) and about.scope == "all"
+                subscriber
+                for subscriber in self._links.values()
+                if isinstance(subscriber, MailboxSubscriber)
+                and subscriber.gets(topic)
+                and about.scope == "all"
             )
             route = self._known[topic] = route_of(topic, wanting, keeping, about.zero_copy)
             if len(self._known) > _MAX_ROUTES:
                 self._known = {topic: route}
             return route
 
-    def _live(self) -> list[LiveOutlet]:
-        return [outlet for outlet in self._links.values() if isinstance(outlet, LiveOutlet)]
+    def _live(self) -> list[LinkSubscriber]:
+        return [subscriber for subscriber in self._links.values() if isinstance(subscriber, LinkSubscriber)]
 
     def renew(self) -> None:
         """What links or mailboxes want has changed; with the lock. Have the agent act upon it then."""
@@ -149,8 +151,8 @@ class Routes:
 
     def renew_ways(self) -> None:
         """The way of a link has changed; with the lock."""
-        lossy = (outlet for outlet in self._live() if outlet.lossy)
-        self._ring.lossy = Most().leased * sum(outlet.takes_blocks for outlet in lossy)
+        lossy = (subscriber for subscriber in self._live() if subscriber.lossy)
+        self._ring.lossy = Most().leased * sum(subscriber.takes_blocks for subscriber in lossy)
         self._change()
 
     def _change(self) -> None:
@@ -162,15 +164,17 @@ class Routes:
         policy = wanted.policy
         return None if policy.lossy else min(policy.bound, self.about(topic).buffers)
 
-    def follow(self, outlet: Outlet, wanted: Wanted, lasts: dict[str, int]) -> tuple[dict[str, int], int]:
+    def follow(
+        self, subscriber: Subscriber, wanted: Wanted, lasts: dict[str, int]
+    ) -> tuple[dict[str, int], int]:
         """Let a reader have an interest from now on; with the lock, and `renew` is to follow.
 
         ``lasts``: as `lasts` of its topic.
 
         Returns:
-            As `Outlet.follow`.
+            As `Subscriber.follow`.
         """
-        return outlet.follow(wanted, lasts, self._window)
+        return subscriber.follow(wanted, lasts, self._window)
 
     def lasts(self, topic: str) -> dict[str, int]:
         """The last number of a topic, or with ``*`` of each."""

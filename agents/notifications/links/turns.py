@@ -10,17 +10,17 @@ from ....delivery.claims import Claim, Interest
 from ....delivery.letters import Kept
 from ....protocol.link_messages import Body
 from .bursts import Carrier
-from .live_outlet import LiveOutlet
-from .mailbox_outlet import MailboxOutlet
-from .outlet import Outlet
+from .link_subscriber import LinkSubscriber
+from .mailbox_subscriber import MailboxSubscriber
 from .published import Published
+from .subscriber import Subscriber
 
 
 class Route(NamedTuple):
     """Where a topic goes.
 
     Attributes:
-        outlets: every link that wants it, or some of its keys; those that are suspended count it.
+        subscribers: every link that wants it, or some of its keys; those that are suspended count it.
         claims: of each of them, what gets a message without a key.
         waits: the publisher may have to wait for one of them.
         remote: somebody needs a body.
@@ -30,13 +30,13 @@ class Route(NamedTuple):
         kept: of each of them, what gets a message without a key.
     """
 
-    outlets: tuple[LiveOutlet, ...] = ()
+    subscribers: tuple[LinkSubscriber, ...] = ()
     claims: tuple[tuple[Interest, ...], ...] = ()
     waits: bool = False
     remote: bool = False
     blocks: bool = False
     arrays: bool = True
-    mailboxes: tuple[MailboxOutlet, ...] = ()
+    mailboxes: tuple[MailboxSubscriber, ...] = ()
     kept: tuple[tuple[Kept, ...], ...] = ()
 
 
@@ -44,17 +44,22 @@ NOWHERE = Route()
 
 
 def route_of(
-    topic: str, outlets: tuple[LiveOutlet, ...], mailboxes: tuple[MailboxOutlet, ...], zero_copy: bool
+    topic: str,
+    subscribers: tuple[LinkSubscriber, ...],
+    mailboxes: tuple[MailboxSubscriber, ...],
+    zero_copy: bool,
 ) -> Route:
     """The route of a topic to these, which all want it; without ``zero_copy`` nobody gets blocks."""
-    remote = [outlet for outlet in outlets if not (outlet.is_local or outlet.queue.suspended)]
+    remote = [
+        subscriber for subscriber in subscribers if not (subscriber.is_local or subscriber.queue.suspended)
+    ]
     return Route(
-        outlets,
-        tuple(outlet.queue.matching(topic, "") for outlet in outlets),
-        any(outlet.waits(topic) for outlet in (*outlets, *mailboxes)),
+        subscribers,
+        tuple(subscriber.queue.matching(topic, "") for subscriber in subscribers),
+        any(subscriber.waits(topic) for subscriber in (*subscribers, *mailboxes)),
         bool(remote),
-        zero_copy and any(outlet.takes_blocks for outlet in remote),
-        all(outlet.arrays for outlet in remote),
+        zero_copy and any(subscriber.takes_blocks for subscriber in remote),
+        all(subscriber.arrays for subscriber in remote),
         mailboxes,
         tuple(mailbox.queue.matching(topic, "") for mailbox in mailboxes),
     )
@@ -82,7 +87,7 @@ class Turn(Struct, eq=False):
     route: Route = NOWHERE
     carriers: tuple[Carrier, ...] = ()
     passed: tuple[Interest, ...] = ()
-    blocked: tuple[tuple[Outlet, Claim], ...] = ()
+    blocked: tuple[tuple[Subscriber, Claim], ...] = ()
     ack_wait: float | None = None
     mail: tuple[str, Body] | None = None
     aired: tuple[str, Body] | None = None

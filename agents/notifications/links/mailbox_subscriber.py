@@ -1,11 +1,11 @@
-"""Mailbox outlet: the publisher's end of a link whose messages are kept until its reader is done with them.
+"""Mailbox subscriber: the publisher's end of a link that keeps messages until its reader is done with them.
 
 ::
 
     state   event                                        next
     open    silence, or no way                           open: it goes on keeping, and holds no block
     open    ``keep`` seconds and `mail_grace` of that    ended, with all that is in it
-    open    its name is opened by another process        ended; that one's outlet has the queue
+    open    its name is opened by another process        ended; that one's subscriber has the queue
     open    closed by its reader, end of the publisher   ended
 
 What it keeps lies in no block. A large content is copied into one when it goes over a Unix socket, and the
@@ -29,9 +29,9 @@ from ....protocol.errors import Refused
 from ....protocol.link_messages import Body
 from ....protocol.records import Records, size_beside
 from ....shm.ring import Ring
-from .outlet import Outlet, Owner
 from .packing import MAIL_ROWS, Batch, MailPacking
 from .published import Mailed, seal
+from .subscriber import Owner, Subscriber
 from .topics import Wanted
 from .ways import UNIX_LIMIT, Way
 
@@ -42,14 +42,14 @@ FETCHING = 0.25
 """Seconds since it was last heard for which a reader is taken to fetch on."""
 
 
-class MailboxOutlet(Outlet):
-    """See `Outlet`.
+class MailboxSubscriber(Subscriber):
+    """See `Subscriber`.
 
     Args:
         link: its id.
         owner: who opened it.
         arrays: its reader reads ``buffers``.
-        lock: of all outlets.
+        lock: of all subscribers.
         ring: blocks for what mailboxes send.
         shares: whether contents of a topic may lie in shared memory.
         now: monotonic seconds.
@@ -70,7 +70,7 @@ class MailboxOutlet(Outlet):
 
     def __init__(
         self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring,
-        shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxOutlet | None,
+        shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxSubscriber | None,
         records: Records, room: int,
     ) -> None:  # fmt: skip
         queue = KeepQueue[Mailed]() if before is None else before.queue
@@ -126,7 +126,7 @@ class MailboxOutlet(Outlet):
     def follow(
         self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
-        """See `Outlet.follow`."""
+        """See `Subscriber.follow`."""
         self.cease(wanted.number)
         number, policy = wanted.number, wanted.policy
         kept = self.queue.want(number, wanted.topic, policy, wanted.keys)
@@ -143,15 +143,15 @@ class MailboxOutlet(Outlet):
             self.queue.forget(wanted)
 
     def gets(self, topic: str) -> bool:
-        """See `Outlet.gets`."""
+        """See `Subscriber.gets`."""
         return self.queue.index.knows(topic)
 
     def waits(self, topic: str) -> bool:
-        """See `Outlet.waits`."""
+        """See `Subscriber.waits`."""
         return bool(self._blocking) and self.gets(topic)
 
     def is_full(self, interest: Kept, key: str, size: int) -> bool:
-        """See `Outlet.is_full`."""
+        """See `Subscriber.is_full`."""
         return self.queue.has(interest) and bool(self.queue.full((interest,), key, size))
 
     def heard(self, now: float) -> None:
@@ -173,10 +173,10 @@ class MailboxOutlet(Outlet):
         return now - self.heard_at < FETCHING and self.queue.waiting > MAIL_ROWS
 
     def pull(self) -> None:
-        """See `Outlet.pull`: what waits goes when there is room."""
+        """See `Subscriber.pull`: what waits goes when there is room."""
 
     def acknowledged(self, received: int, upto: int, others: Iterable[int]) -> bool:
-        """See `Outlet.acknowledged`."""
+        """See `Subscriber.acknowledged`."""
         done = self.queue.done(received, upto, others)
         for position in [each for each in self._in_transit if each <= received]:
             self._ring.end(self._in_transit.pop(position), self.link)
@@ -185,18 +185,18 @@ class MailboxOutlet(Outlet):
     # --- ways: with the lock -------------------------------------------------------------------------
 
     def attach(self, way: Way, received: int) -> None:
-        """See `Outlet.attach`."""
+        """See `Subscriber.attach`."""
         self._let_go()
         super().attach(way, received)
 
     def lose_way(self, way: Way, now: float) -> None:
-        """See `Outlet.lose_way`."""
+        """See `Subscriber.lose_way`."""
         super().lose_way(way, now)
         if self.way is None:
             self._let_go()
 
     def end(self, reason: str) -> Way | None:
-        """See `Outlet.end`."""
+        """See `Subscriber.end`."""
         way = super().end(reason)
         self._let_go()
         self.packing.begin()
@@ -210,7 +210,7 @@ class MailboxOutlet(Outlet):
     # --- sending: without the lock -------------------------------------------------------------------
 
     def flush(self) -> None:
-        """See `Outlet.flush`."""
+        """See `Subscriber.flush`."""
         if self.way is not None and self.way.ready:
             self.asked = True  # before it looks, so that what is published meanwhile is not left lying
         super().flush()

@@ -1,4 +1,4 @@
-"""Live outlet: the publisher's end of a link that is suspended, and loses all, when its reader is silent.
+"""Link subscriber: the publisher's end of a link that is suspended, and loses all, when its reader is silent.
 
 ::
 
@@ -31,9 +31,9 @@ from ....delivery.send_queue import SendQueue
 from ....shm.ring import Ring
 from ..filters import ANY
 from ..metering import Sampled
-from .outlet import Outlet, Owner
 from .packing import Batch, Packing
 from .published import Published
+from .subscriber import Owner, Subscriber
 from .topics import Wanted
 from .ways import Way
 
@@ -47,8 +47,8 @@ LENT = 4 << 20
 cache before it is written again."""
 
 
-class LiveOutlet(Outlet):
-    """See `Outlet`.
+class LinkSubscriber(Subscriber):
+    """See `Subscriber`.
 
     Attributes:
         lossy: how many of them have no window.
@@ -75,7 +75,7 @@ class LiveOutlet(Outlet):
     def follow(
         self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
-        """See `Outlet.follow`."""
+        """See `Subscriber.follow`."""
         self.cease(wanted.number)
         windows = {topic: window(wanted, topic) for topic in lasts}
         claims = [self.begin(wanted, topic, windows[topic]) for topic in lasts]
@@ -116,25 +116,25 @@ class LiveOutlet(Outlet):
         return self.queue.index.of(topic)
 
     def gets(self, topic: str) -> bool:
-        """See `Outlet.gets`."""
+        """See `Subscriber.gets`."""
         return self.queue.index.knows(topic)
 
     def waits(self, topic: str) -> bool:
-        """See `Outlet.waits`."""
+        """See `Subscriber.waits`."""
         return self._windows[topic] > 0 and not self.queue.suspended
 
     def is_full(self, interest: Interest, key: str, size: int) -> bool:
-        """See `Outlet.is_full`."""
+        """See `Subscriber.is_full`."""
         return interest.is_full
 
     def attach(self, way: Way, received: int) -> None:
-        """See `Outlet.attach`."""
+        """See `Subscriber.attach`."""
         super().attach(way, received)
         self.queue.runs_ahead = way.kind == "unix"
         self.pull()
 
     def lose_way(self, way: Way, now: float) -> None:
-        """See `Outlet.lose_way`."""
+        """See `Subscriber.lose_way`."""
         super().lose_way(way, now)
         self.queue.runs_ahead = self.queue.runs_ahead and self.way is not None
 
@@ -155,7 +155,7 @@ class LiveOutlet(Outlet):
         self._ring.gone(self.link)  # what the reader may see is never written again
 
     def end(self, reason: str) -> Way | None:
-        """See `Outlet.end`."""
+        """See `Subscriber.end`."""
         way = super().end(reason)
         self._empty()
         return way

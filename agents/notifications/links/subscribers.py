@@ -1,4 +1,4 @@
-"""Outlets: the links of one publisher.
+"""Subscribers: the links of one publisher.
 
 A publication goes through them in these steps, of which only `Admission.wait` and `wait_until_done` wait,
 both without any lock::
@@ -38,19 +38,19 @@ from ..declared import Declared
 from .admission import Admission
 from .bursts import SMALL, Bursts, Gathering
 from .encoding import Encoding
-from .live_outlet import LiveOutlet
-from .mailbox_outlet import MailboxOutlet
+from .link_subscriber import LinkSubscriber
+from .mailbox_subscriber import MailboxSubscriber
 from .mailboxes import Mailboxes
-from .outlet import Outlet
 from .published import Mailed
 from .routes import SPARE, Routes
+from .subscriber import Subscriber
 from .turns import Turn
 from .ways import Way
 
 logger = logging.getLogger("pzc.links")
 
 
-class Outlets:
+class Subscribers:
     """The links of one agent; safe from any thread.
 
     Args:
@@ -80,9 +80,9 @@ class Outlets:
         self.numbers: dict[str, int] = {}
         self.meters: defaultdict[str, Meter] = defaultdict(Meter)
         self.ring = Ring(BUFFERS + SPARE)
-        self.links: dict[str, Outlet] = {}
+        self.links: dict[str, Subscriber] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
-        self.on_end: Callable[[Outlet, Way | None], object] = _nobody
+        self.on_end: Callable[[Subscriber, Way | None], object] = _nobody
         self.on_pause: Callable[[], object] = bool
         self.on_topic: Callable[[str], object] = bool
         self.withdrawn: set[str] = set()
@@ -128,25 +128,27 @@ class Outlets:
                 mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
             for mailbox, kept in zip(turn.route.mailboxes, turn.route.kept, strict=True):
                 mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, turn.since)
-        if turn.route.outlets or published.slot is not None:
-            took: list[LiveOutlet] = []
-            for outlet, claims in zip(turn.route.outlets, turn.route.claims, strict=True):
+        if turn.route.subscribers or published.slot is not None:
+            took: list[LinkSubscriber] = []
+            for subscriber, claims in zip(turn.route.subscribers, turn.route.claims, strict=True):
                 if key:
-                    claims = outlet.queue.matching(topic, key)
-                if outlet.post(published, claims, turn.passed):
-                    took.append(outlet)
+                    claims = subscriber.queue.matching(topic, key)
+                if subscriber.post(published, claims, turn.passed):
+                    took.append(subscriber)
             if published.slot is not None:
-                self.ring.publish(published.slot, [outlet.link for outlet in took if outlet.takes_blocks])
+                self.ring.publish(
+                    published.slot, [subscriber.link for subscriber in took if subscriber.takes_blocks]
+                )
             if turn.ack_wait is not None:
-                trusted = self._patience.begin(number, [outlet.link for outlet in took])
-                published.waited = {outlet for outlet in took if outlet.link in trusted}
+                trusted = self._patience.begin(number, [subscriber.link for subscriber in took])
+                published.waited = {subscriber for subscriber in took if subscriber.link in trusted}
 
     def _offer(self, topic: str) -> None:
         """A topic is published for the first time, or again; with the lock."""
         if topic in self.withdrawn:
             self.withdrawn.discard(topic)
-            for outlet in self.links.values():
-                outlet.offer(topic)
+            for subscriber in self.links.values():
+                subscriber.offer(topic)
         self.on_topic(topic)
 
     def take_back(self, topic: str, reason: str) -> bool:
@@ -156,21 +158,21 @@ class Outlets:
                 return False
             self.withdrawn.add(topic)
             self.meters.pop(topic, None)
-            for outlet in self.links.values():
-                outlet.withdraw(topic, reason)
+            for subscriber in self.links.values():
+                subscriber.withdraw(topic, reason)
             self.routes.withdraw(topic)
-        for outlet in self.all():
-            outlet.beat(math.inf)
+        for subscriber in self.all():
+            subscriber.beat(math.inf)
         return True
 
     def declare(self, topic: str, declared: Declared) -> None:
         """Something else is said of the messages of a topic: its readers are told."""
         with self.lock:
-            for outlet in self.links.values():
-                outlet.declare(topic, declared)
+            for subscriber in self.links.values():
+                subscriber.declare(topic, declared)
             self.routes.renew()
-        for outlet in self.all():
-            outlet.beat(math.inf)
+        for subscriber in self.all():
+            subscriber.beat(math.inf)
 
     def flush(self, turn: Turn) -> None:
         """Send what a publication queued: that of a burst together, and by others what is sealed for that."""
@@ -210,33 +212,33 @@ class Outlets:
             published.waited = None
             if missed:
                 self._counters.add("ack_waits_missed", len(missed))
-                self._patience.missed(outlet.link for outlet in missed)
+                self._patience.missed(subscriber.link for subscriber in missed)
 
     # --- readers -------------------------------------------------------------------------------------
 
-    def acknowledged(self, outlet: Outlet, received: int, upto: int, others: Iterable[int]) -> None:
+    def acknowledged(self, subscriber: Subscriber, received: int, upto: int, others: Iterable[int]) -> None:
         """The reader tells what it has, and what it is done with.
 
         Raises:
             RemoteProtocolError: for a number that was never sent.
         """
         with self.lock:
-            if outlet.ended:
+            if subscriber.ended:
                 return
-            outlet.heard(time.monotonic())
-            if outlet.acknowledged(received, upto, others):
-                self._patience.acknowledged(outlet.link)
+            subscriber.heard(time.monotonic())
+            if subscriber.acknowledged(received, upto, others):
+                self._patience.acknowledged(subscriber.link)
                 self.changed.notify_all()
-        outlet.flush()
+        subscriber.flush()
 
-    def add(self, outlet: Outlet) -> None:
+    def add(self, subscriber: Subscriber) -> None:
         """A link is opened; with the lock.
 
         Raises:
             AgentClosed: after `close`.
         """
         self.check_open()
-        self.links[outlet.link] = outlet
+        self.links[subscriber.link] = subscriber
         self._counters.add("links_opened")
 
     def check_open(self) -> None:
@@ -244,105 +246,107 @@ class Outlets:
         if self._closed:
             raise AgentClosed("the agent was stopped; it takes no more links")
 
-    def attach(self, outlet: Outlet, way: Way, received: int, first: Callable[[], object]) -> None:
+    def attach(self, subscriber: Subscriber, way: Way, received: int, first: Callable[[], object]) -> None:
         """Let a link send over a way, and again what came after number ``received``; no lock may be held.
 
         Args:
-            outlet: the link.
+            subscriber: the link.
             way: new.
             received: a number that was sent.
             first: called before anything is sent over the way.
         """
-        with outlet.sending:
+        with subscriber.sending:
             with self.lock:
-                before = outlet.way
-                paused = outlet.queue.suspended
-                if outlet.ended:
+                before = subscriber.way
+                paused = subscriber.queue.suspended
+                if subscriber.ended:
                     before = way
                 else:
-                    outlet.attach(way, received)
-                    outlet.liveness = Liveness(time.monotonic())
+                    subscriber.attach(way, received)
+                    subscriber.liveness = Liveness(time.monotonic())
                     (self.routes.renew if paused else self.routes.renew_ways)()
             if paused:
                 self.on_pause()
             first()
         if before is not None:
             before.close()
-        outlet.flush()
+        subscriber.flush()
 
-    def lose_way(self, outlet: Outlet, way: Way) -> None:
+    def lose_way(self, subscriber: Subscriber, way: Way) -> None:
         """A connection has ended: its reader has a moment to come back."""
         with self.lock:
-            outlet.lose_way(way, time.monotonic())
+            subscriber.lose_way(way, time.monotonic())
         way.close()
 
-    def refill(self, outlet: Outlet) -> None:
+    def refill(self, subscriber: Subscriber) -> None:
         """The way takes more."""
         with self.lock:
-            outlet.pull()
-        outlet.flush()
+            subscriber.pull()
+        subscriber.flush()
 
-    def suspend(self, outlet: LiveOutlet, reason: str) -> None:
+    def suspend(self, subscriber: LinkSubscriber, reason: str) -> None:
         """Keep nothing for a link until its reader comes back; no lock may be held."""
         with self.lock:
-            if outlet.ended or outlet.queue.suspended:
+            if subscriber.ended or subscriber.queue.suspended:
                 return
-            way = outlet.suspend(time.monotonic())
-            self._patience.forget(outlet.link)
+            way = subscriber.suspend(time.monotonic())
+            self._patience.forget(subscriber.link)
             self.routes.renew()
-        logger.info("%r is suspended: %s", outlet, reason)
+        logger.info("%r is suspended: %s", subscriber, reason)
         self._counters.add("links_suspended")
         if way is not None:
             way.close()
         self.on_pause()
 
-    def end(self, outlet: Outlet, reason: str) -> None:
+    def end(self, subscriber: Subscriber, reason: str) -> None:
         """Close a link; no lock may be held."""
         with self.lock:
-            end = self.forget(outlet, reason)
+            end = self.forget(subscriber, reason)
         end()
 
-    def forget(self, outlet: Outlet, reason: str) -> Callable[[], object]:
+    def forget(self, subscriber: Subscriber, reason: str) -> Callable[[], object]:
         """As `end`, with the lock; returns what is to be called without it."""
-        if outlet.ended:
+        if subscriber.ended:
             return bool
-        way = outlet.end(reason)
-        self.links.pop(outlet.link, None)
-        self._patience.forget(outlet.link)
-        if isinstance(outlet, MailboxOutlet):
-            self.mailboxes.forget(outlet)
+        way = subscriber.end(reason)
+        self.links.pop(subscriber.link, None)
+        self._patience.forget(subscriber.link)
+        if isinstance(subscriber, MailboxSubscriber):
+            self.mailboxes.forget(subscriber)
         self.routes.renew()
-        return partial(self._ended, outlet, way)
+        return partial(self._ended, subscriber, way)
 
-    def _ended(self, outlet: Outlet, way: Way | None) -> None:
-        logger.info("%r", outlet)
+    def _ended(self, subscriber: Subscriber, way: Way | None) -> None:
+        logger.info("%r", subscriber)
         self._counters.add("links_ended")
         if way is not None:
             way.close()
-        self.on_end(outlet, way)
+        self.on_end(subscriber, way)
 
     def _shares(self, topic: str) -> bool:
         return self.encoding.shares and self.routes.about(topic).zero_copy
 
     def _make_room(self) -> bool:
         with self.lock:
-            return any(outlet.give_block() for outlet in self.live())
+            return any(subscriber.give_block() for subscriber in self.live())
 
-    def all(self) -> list[Outlet]:
+    def all(self) -> list[Subscriber]:
         """Those that are open or suspended."""
         with self.lock:
             return list(self.links.values())
 
-    def live(self) -> list[LiveOutlet]:
+    def live(self) -> list[LinkSubscriber]:
         """Those of them that are no mailboxes."""
         with self.lock:
-            return [outlet for outlet in self.links.values() if isinstance(outlet, LiveOutlet)]
+            return [
+                subscriber for subscriber in self.links.values() if isinstance(subscriber, LinkSubscriber)
+            ]
 
     def statistics(self) -> dict[str, Any]:
         """Every link, and the shared memory."""
         now = time.monotonic()
         with self.lock:
-            links = [outlet.statistics(now, self.numbers) for outlet in self.live()]
+            links = [subscriber.statistics(now, self.numbers) for subscriber in self.live()]
         ring, more = self.ring.statistics(), self.mailboxes.ring.statistics()
         leases = self.ring.leases()
         for link in links:
@@ -354,11 +358,11 @@ class Outlets:
         with self.lock:
             self._closed = self.admission.closed = True
             self.changed.notify_all()
-        for outlet in self.all():
-            self.end(outlet, "the publisher was stopped")
+        for subscriber in self.all():
+            self.end(subscriber, "the publisher was stopped")
         self.ring.close()
         self.mailboxes.ring.close()
 
 
-def _nobody(outlet: Outlet, way: Way | None) -> None:
+def _nobody(subscriber: Subscriber, way: Way | None) -> None:
     return None

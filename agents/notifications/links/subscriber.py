@@ -1,7 +1,7 @@
-"""Outlet: the publisher's end of a link, for one process that reads.
+"""Subscriber: the publisher's end of a link, for one process that reads.
 
-What goes, waits and is lost is the affair of its queue: `LiveOutlet` has a `SendQueue`, `MailboxOutlet` a
-`KeepQueue`. All state belongs to the lock of `Outlets`; sending is done without it, by one thread at a time.
+What goes, waits and is lost is the affair of its queue: a `SendQueue`, or a `KeepQueue` for a mailbox. All
+state belongs to the lock of `Subscribers`; sending is done without it, by one thread at a time.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Owner(NamedTuple):
     key_id: str
 
 
-class Outlet(ABC):
+class Subscriber(ABC):
     """One link at its publisher; what is said to need the lock is called with it held.
 
     Args:
         link: its id.
         owner: who opened it.
         arrays: its reader reads ``buffers``.
-        lock: of all outlets.
+        lock: of all subscribers.
         ring: blocks of the publisher.
         now: monotonic seconds.
         queue: what goes, waits and is lost.
@@ -82,7 +82,7 @@ class Outlet(ABC):
         self._alone_since = now
 
     def __repr__(self) -> str:
-        return f"<Outlet {self.link[:8]} to agent {self.owner.agent[:8]}: {self.ended or self.kind}>"
+        return f"<Subscriber {self.link[:8]} to agent {self.owner.agent[:8]}: {self.ended or self.kind}>"
 
     @property
     def kind(self) -> str:
