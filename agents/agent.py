@@ -28,7 +28,7 @@ from ..discovery.records import Entry, labels_of
 from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from ..protocol.version import VERSION
-from ..transport import endpoints, loop
+from ..transport import endpoints, loops
 from ..transport.counters import Counters
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.executor import Executor
@@ -110,7 +110,7 @@ class Agent:
         self._callbacks = Executor(f"pzc-callbacks {self.name}".strip())
         self._stopping = threading.Lock()
         self._stopped = threading.Event()
-        self.loop = loop.acquire()
+        self.loop = loops.acquire()
         try:
             single = self.settings["PZC_SINGLE_PORT"] if single_port is None else single_port
             endpoints.check(rep_endpoint)
@@ -119,7 +119,7 @@ class Agent:
             if self in _running.agents:  # it has more than that
                 self._end()
             else:
-                loop.release(self.loop)
+                loops.release(self.loop)
             raise
 
     def _open(self, rep_endpoint: str, pub_endpoint: str) -> None:
@@ -360,7 +360,7 @@ class Agent:
             self._publishing.close,
             self._subscribing.close_socket,
             self._callbacks.close,
-            partial(loop.release, self.loop),
+            partial(loops.release, self.loop),
         ):
             try:
                 step()

@@ -19,8 +19,9 @@ from collections.abc import Callable
 from functools import partial
 
 from ..protocol.errors import AgentClosed
-from . import loop
+from . import loops
 from .executor import Executor
+from .loop import Loop
 from .tables import Leases
 
 HELPERS = 4
@@ -34,7 +35,7 @@ class Helpers:
     """Made by `acquire`, never directly; safe from any thread."""
 
     def __init__(self) -> None:
-        self._loop = loop.acquire()
+        self._loop = loops.acquire()
         self._executor = Executor("pzc-helpers", threads=HELPERS)
         self._lock = threading.Lock()
         self._waiting: tuple[deque[Task], ...] = (deque(), deque(), deque())  # fresh, again, new
@@ -85,10 +86,10 @@ class Helpers:
     def end(self) -> None:
         """Forget what waits; any thread but the I/O thread."""
         self._executor.close()
-        loop.release(self._loop)
+        loops.release(self._loop)
 
 
-def aside(io: loop.Loop, function: Task) -> None:
+def aside(io: Loop, function: Task) -> None:
     """Run what waits, such as a close, in a thread of its own; from any thread, also in a finalizer."""
     thread = threading.Thread(target=function, name="pzc-close", daemon=True)
     # The collector may run this while its thread starts another one, so the I/O thread does it.

@@ -32,10 +32,9 @@ from typing import Any, TypeVar
 import zmq
 
 from ..protocol import limits
-from ..protocol.errors import AgentClosed, BindError, CallTimeout
+from ..protocol.errors import AgentClosed, CallTimeout
 from .bell import Bell
 from .descriptors import require
-from .tables import Leases
 from .timers import Timer, Timers
 
 logger = logging.getLogger("pzc.loop")
@@ -50,7 +49,7 @@ _REST = 0.05  # seconds behind a wait that failed, so that one that always fails
 
 
 class Loop:
-    """One thread, one ZMQ context, one poller. Made by `acquire`, or with the context of what that made.
+    """One thread, one ZMQ context, one poller. Made by `loops.acquire`, or with the context of another loop.
 
     Args:
         name: of the thread.
@@ -378,41 +377,3 @@ def _new_context() -> zmq.Context[zmq.Socket[bytes]]:
     context.set(zmq.MAX_SOCKETS, 16_384)
     zmq.Frame(b"", copy=False)  # what frees large messages is started now, while it can have descriptors
     return context
-
-
-class _Loops(Leases[Loop]):
-    """The process's one loop, and how many agents use it."""
-
-    def forget(self) -> None:
-        for loop in self.things.values():
-            loop.disown()
-
-
-_loops = _Loops()
-
-
-def acquire() -> Loop:
-    """The process's loop, started by its first user; every `acquire` needs one `release`.
-
-    Raises:
-        BindError: when there are no descriptors, or no thread, for it.
-    """
-    try:
-        return _loops.lease("", Loop)
-    except (OSError, RuntimeError, zmq.ZMQError) as exc:
-        raise BindError(
-            f"the I/O thread cannot start: {exc}; close what is not needed, or raise the limit "
-            "of descriptors (ulimit -n) or of threads (ulimit -u)"
-        ) from exc
-
-
-def release(loop: Loop) -> None:
-    """Give the loop back; the last user ends it. Never call it from the I/O thread.
-
-    Raises:
-        AgentClosed: when called from the I/O thread, which cannot wait for itself.
-    """
-    if loop.in_thread():
-        raise AgentClosed("the I/O thread cannot release its own loop")
-    if _loops.release(loop):
-        loop.end()

@@ -33,7 +33,7 @@ from ...discovery.records import Announcement, Entry, Hidden
 from ...discovery.site import Site
 from ...protocol import limits
 from ...protocol.keyring import Role
-from ...transport import loop
+from ...transport import loops
 from ...transport.loop import Timer
 from ...transport.tables import Table
 from ...transport.wire import Protocol
@@ -118,7 +118,7 @@ class Participant:
         self._timer: Timer | None = None
         self._closed = False
         self.registering: Registering | None = None
-        self._loop = loop.acquire()
+        self._loop = loops.acquire()
         try:
             self._multicast = MulticastSockets(
                 self._loop, site, self.process, self._on_datagram, self._whole, self._on_heard
@@ -128,7 +128,7 @@ class Participant:
                 self.registering = Registering(self._loop, protocol, site.registry, self.process, new_client)
                 self.registering.start(self)
         except BaseException:
-            loop.release(self._loop)
+            loops.release(self._loop)
             raise
 
     def __repr__(self) -> str:
@@ -386,7 +386,7 @@ class Participant:
                 self.registering.close()
             self._loop.run(self._end)
         finally:
-            loop.release(self._loop)
+            loops.release(self._loop)
 
     def _end(self) -> None:
         self._closed = True

@@ -7,7 +7,7 @@ process's helpers meet publishers again and open links anew.
 from __future__ import annotations
 
 from ...protocol.errors import BindError
-from ...transport import helpers, loop
+from ...transport import helpers, loops
 from ...transport.loop import Loop
 from ...transport.tables import Leases
 
@@ -21,7 +21,7 @@ class Receiver:
     """
 
     def __init__(self) -> None:
-        self._io = loop.acquire()
+        self._io = loops.acquire()
         self.helpers = helpers.acquire()
         try:
             self.loop = Loop("pzc-notify", self._io.context)
@@ -39,7 +39,7 @@ class Receiver:
 
     def _give_back(self) -> None:
         helpers.release(self.helpers)
-        loop.release(self._io)
+        loops.release(self._io)
 
 
 class _Receivers(Leases[Receiver]):

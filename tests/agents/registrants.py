@@ -12,7 +12,7 @@ from pzc.agents.client.client import new_client
 from pzc.agents.naming.registering import Registering
 from pzc.discovery.datagrams import Reader, write
 from pzc.discovery.records import Advertise, AgentRecord, Announcement, Heartbeat, mixed
-from pzc.transport import loop
+from pzc.transport import loops
 
 KEY = "correct horse battery staple"
 PATIENCE = 20.0
@@ -48,7 +48,7 @@ class Registrant:
         self.wholes = 0
         self._sequence = 0
         self._changed = threading.Condition()
-        self._loop = loop.acquire()
+        self._loop = loops.acquire()
         self.registering = Registering(self._loop, protocol, endpoint, self.process, new_client)
         self.registering.graph.listen(self._notify)
 
@@ -114,4 +114,4 @@ class Registrant:
 
     def close(self) -> None:
         self.registering.close()
-        loop.release(self._loop)
+        loops.release(self._loop)

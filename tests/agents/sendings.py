@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import zmq
 
 from pzc.protocol.frames import Buffer
-from pzc.transport import loop as loops
+from pzc.transport import loops
 from pzc.transport.sending import Sending
 
 from tests.contract.rigs.peers import TIMEOUT

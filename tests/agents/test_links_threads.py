@@ -9,7 +9,7 @@ import pytest
 
 from pzc.agents.notifications.links.acknowledging import SPACING, AcknowledgementScheduler
 from pzc.agents.notifications.links.reception import Call, Errand, Reception
-from pzc.transport import loop as loops
+from pzc.transport import loops
 from pzc.transport.executor import Executor
 from pzc.transport.loop import Loop
 

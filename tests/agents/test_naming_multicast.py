@@ -14,7 +14,8 @@ from pzc.discovery.records import Heartbeat
 from pzc.discovery.site import Site
 from pzc.protocol import limits
 from pzc.protocol.errors import ConfigError
-from pzc.transport import loop
+from pzc.transport import loops
+from pzc.transport.loop import Loop
 
 from tests.conftest import free_port
 from tests.contract.rigs.peers import TIMEOUT
@@ -23,7 +24,7 @@ from tests.contract.rigs.peers import TIMEOUT
 @dataclass
 class Bench:
     multicast: MulticastSockets
-    owner: loop.Loop
+    owner: Loop
     site: Site
     data: list[bytes]
     come: threading.Event
@@ -32,7 +33,7 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    owner = loop.acquire()
+    owner = loops.acquire()
     data: list[bytes] = []
     come = threading.Event()
 
@@ -46,7 +47,7 @@ def bench() -> Iterator[Bench]:
     )
     yield Bench(multicast, owner, site, data, come, found)
     owner.run(multicast.close)
-    loop.release(owner)
+    loops.release(owner)
 
 
 def test_what_is_said_on_loopback_is_heard_there(bench: Bench) -> None:
@@ -89,7 +90,7 @@ def test_an_interface_that_goes_away_is_told_and_found_again(
 
 
 def test_without_a_group_nothing_is_opened() -> None:
-    owner = loop.acquire()
+    owner = loops.acquire()
     try:
         multicast = MulticastSockets(
             owner, Site(group=""), bytes(16), lambda _: None, lambda _: [], lambda _: None
@@ -97,7 +98,7 @@ def test_without_a_group_nothing_is_opened() -> None:
         assert owner.run(multicast.look) is None
         assert (multicast.problem, multicast.statistics()["interfaces"]) == ("", [])
     finally:
-        loop.release(owner)
+        loops.release(owner)
 
 
 def test_heartbeats_wait_to_be_heard_together(bench: Bench, timings: Callable[..., None]) -> None:

@@ -13,7 +13,7 @@ from pzc.discovery.directory import Directory
 from pzc.discovery.events import Appeared, Changed, Conflict, Event, Vanished
 from pzc.discovery.index import Key, key_of
 from pzc.discovery.reach import Reach
-from pzc.discovery.records import Entry, Scope
+from pzc.discovery.records import Announcement, Entry, Scope
 from pzc.protocol.keyring import Key as SigningKey
 from pzc.protocol.keyring import Keyring
 
@@ -179,3 +179,13 @@ class Network:
     def _next(self) -> float:
         times = [node.deadline() for node in self.nodes if node.alive]
         return min([*times, *(flying[0] for flying in self._flying[:1])], default=float("inf"))
+
+
+def node_reach(node: Node) -> Reach:
+    return Reach(ETHERNET, (f"10.0.0.{node.host + 1}",))
+
+
+def said(node: Node) -> list[Announcement]:
+    """What a process says now, read."""
+    whole = node.announcer.whole(node_reach(node), node.network.wall)
+    return [read for data in whole if isinstance(read := node.reader.read(data), Announcement)]

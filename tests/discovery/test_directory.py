@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable
 
 import pytest
 
 from pzc.discovery.directory import Directory
 from pzc.discovery.events import Appeared, Changed, Conflict, Event, Vanished
-from pzc.discovery.reach import Reach
 from pzc.discovery.records import Advertise, Announcement, Entry
 
-from tests.discovery.network import EPOCH, ETHERNET, SECRET, Network, Node
+from tests.discovery.network import EPOCH, ETHERNET, SECRET, Network, Node, node_reach, said
 
 
 def names(events: list[Event], kind: type[Event]) -> list[str]:
@@ -39,16 +37,6 @@ def the_agent(reader: Node) -> Entry:
 
 def events(node: Node) -> list[Event]:
     return [event for _, event in node.told]
-
-
-def said(node: Node) -> list[Announcement]:
-    """What a process says now, read."""
-    whole = node.announcer.whole(node_reach(node), node.network.wall)
-    return [read for data in whole if isinstance(read := node.reader.read(data), Announcement)]
-
-
-def node_reach(node: Node) -> Reach:
-    return Reach(ETHERNET, (f"10.0.0.{node.host + 1}",))
 
 
 @pytest.mark.parametrize("phase", [n / 20 for n in range(20)])
@@ -182,37 +170,6 @@ def test_a_change_that_was_lost_is_asked_for() -> None:
     assert "/psu/voltage" in [entry.name for entry in reader.known.values()]
     network.run(1.5)
     assert sorted(entry.name for entry in reader.known.values()) == ["/psu", "/psu/current"]
-
-
-def test_an_ask_is_repeated_until_the_answer_comes() -> None:
-    directory = Directory("", b"r" * 16, lambda: 0.5)
-    network = Network()
-    writer = network.start(1)
-    writer.agent("/psu")
-    heartbeat, whole = said(writer)
-    directory.take(heartbeat, "multicast", 0.0, EPOCH)
-    asked = [n / 20 for n in range(100) if directory.asks(n / 20) == [writer.process]]
-    assert [round(time, 1) for time in asked[:4]] == pytest.approx([0.1, 0.4, 0.9, 1.9], abs=0.11)
-    directory.take(whole, "multicast", 5.0, EPOCH)
-    assert [directory.asks(5 + n / 20) for n in range(60)] == [[]] * 60
-
-
-def test_asks_of_others_put_off_an_ask_by_two_and_a_half_seconds_at_most() -> None:
-    network = Network()
-    reader, writer, other = (network.start(host) for host in (0, 1, 2))
-    writer.agent("/psu")
-    reader.directory.take(said(writer)[0], "multicast", 0.0, EPOCH)
-    asked: list[float] = []
-    for now in [n / 10 for n in range(100)]:
-        other.announcer.ask_processes([writer.process])
-        for outgoing in other.announcer.due(now, EPOCH):
-            ask = reader.reader.read(outgoing.data)
-            assert isinstance(ask, Announcement)
-            reader.directory.take(ask, "multicast", now, EPOCH)
-        asked += [now for process in reader.directory.asks(now) if process == writer.process]
-    pauses = [later - sooner for sooner, later in itertools.pairwise([0.0, *asked])]
-    assert len(pauses) >= 3
-    assert max(pauses) < 2.65
 
 
 def test_the_addresses_of_all_ways_are_known_and_those_of_a_silent_way_go() -> None:

@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from pzc import AgentClosed, CallTimeout, ConfigError
-from pzc.transport import loop as loops
+from pzc.transport import loops
 from pzc.transport.loop import Loop
 
 from tests.contract.rigs.calling import TIMEOUT, run_in_fork

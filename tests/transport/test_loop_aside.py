@@ -13,7 +13,7 @@ import zmq
 
 from pzc.protocol import limits
 from pzc.protocol.errors import CallTimeout
-from pzc.transport import loop as loops
+from pzc.transport import loops
 from pzc.transport.loop import Loop
 
 from tests.contract.rigs.calling import TIMEOUT

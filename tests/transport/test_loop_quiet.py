@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import zmq
 
-from pzc.transport import loop as loops
+from pzc.transport import loops
 from pzc.transport.loop import Loop
 
 from tests.contract.rigs.calling import TIMEOUT

@@ -15,7 +15,7 @@ from time import monotonic
 from ....protocol.errors import CallTimeout, PeerLost
 from ....protocol.link_messages import Report
 from ....protocol.peer import Peer
-from ....transport import loop
+from ....transport import loops
 from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.endpoints import is_direct
@@ -63,7 +63,7 @@ class Carriers:
         poll: Callable[[bool], Report],
         receiver: Loop,
     ) -> None:
-        self.loop = loop.acquire()
+        self.loop = loops.acquire()
         self.counters = Counters()
         self._protocol = protocol
         self._agent_id = os.urandom(16).hex()
@@ -143,7 +143,7 @@ class Carriers:
         """Give back everything; not in the I/O thread."""
         steps = (
             self._client.close,
-            partial(loop.release, self.loop),
+            partial(loops.release, self.loop),
         )
         for step in steps:
             try:

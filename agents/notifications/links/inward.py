@@ -59,7 +59,6 @@ REST_TIMEOUT = 4.0
 
 News = Callable[[], Report | None]
 
-
 M = TypeVar("M", bound=LinkMessage)
 T = TypeVar("T")
 
@@ -232,9 +231,7 @@ class OverUnix:
         for each in exchange.ready(time.monotonic() + REST_TIMEOUT, self._opened):
             if not isinstance(each, bytes):
                 found.append(self._taken(each))
-                continue
-            said = link_codec.decode(each)
-            if isinstance(said, Notify) and not said.lent:
+            elif isinstance(said := link_codec.decode(each), Notify) and not said.lent:
                 found.append(Received(said, self._key_id))
             else:
                 found.append(self._heard(self._opened, said))
