@@ -35,6 +35,7 @@ from .monitor.troubles import sorted_troubles, troubles_of
 from .monitor.watched import Watched
 from .options import Commands, add_command, add_json, positive
 from .output import say, write, write_json, write_sentence
+from .pipeline import checked_rules
 from .running import SIGNAL_LATENCY, Signals
 from .tables import write_table
 from .targets import UsageError
@@ -222,7 +223,10 @@ def run_restart(args: argparse.Namespace) -> int:
 def run_check(args: argparse.Namespace) -> int:
     """``pzc check``."""
     path, names = _split(args.words)
-    units = chosen(units_of(read_lab(path)), names)
+    file = read_lab(path)
+    units = chosen(units_of(file), names)
+    if file.pipeline is not None and file.pipeline.limits and any(unit.kind == "pipeline" for unit in units):
+        checked_rules(file.folder / file.pipeline.limits)
     if args.json:
         for unit in units:
             write_json({**unit._asdict(), "command": unit.command})
@@ -302,7 +306,7 @@ def _rows(file: LabFile, places: Places, wanted: set[str]) -> list[dict[str, Any
         rows = [dict(row) for row in lab.status() if row["name"] in wanted]
     missing = [unit for unit in units_of(file) if unit.name in wanted - {row["name"] for row in rows}]
     rows += [
-        {"name": unit.name, "kind": unit.kind, "state": "stopped", "since": 0.0, "pid": 0, "restarts": 0,
+        {"name": unit.name, "kind": unit.kind, "state": "stopped", "since": None, "pid": 0, "restarts": 0,
          "endpoint": "", "address": "", "due": 0.0, "last": ""} for unit in missing
     ]  # fmt: skip
     running = [row["endpoint"] for row in rows if row["state"] == "running" and row["endpoint"]]
@@ -351,12 +355,16 @@ def show(rows: list[dict[str, Any]], as_json: bool) -> int:
     return 0 if all(row["state"] == "running" for row in rows) else 1
 
 
+def _age(since: float | None) -> str:
+    return "" if since is None else age(since)
+
+
 def _show_table(rows: list[dict[str, Any]]) -> None:
     write_table(
         HEADINGS,
         [
             (
-                row["name"], row["kind"], row["state"], age(row["since"]), str(row["pid"] or ""),
+                row["name"], row["kind"], row["state"], _age(row["since"]), str(row["pid"] or ""),
                 str(row["restarts"] or ""), row["lock"], row["endpoint"] or row["address"],
                 shorten(row["does"], WIDTH),
             )

@@ -84,6 +84,8 @@ def run_monitor(args: argparse.Namespace) -> int:
         )
     place = Place(args.host, args.port, args.certificate, args.private_key)
     operators = _operators(args.operator)
+    if args.lab is not None and not args.lab.is_file():
+        raise UsageError(f"there is no lab file {args.lab}")
     tokens = _tokens(args.tokens, operators, local)
     with collecting(args) as collector, closing(listen(place)) as listener:
         lab = args.lab or Path(DEFAULT)

@@ -22,6 +22,7 @@ from .values import plain
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ..pipeline.alarm_rules import AlarmRules
     from ..pipeline.source.options import Options
     from ..pipeline.spark.workers import SparkWorkers
     from ..pipeline.tables.batches import Settings
@@ -267,20 +268,29 @@ def run_backfill(args: argparse.Namespace) -> int:
     return 0
 
 
+def checked_rules(path: Path | None, *, everything: bool = False) -> AlarmRules:
+    """The limits of a file, which SQL has looked at; `everything` publishes the alarms of all of them.
+
+    Raises:
+        ConfigError: for a file or an expression that is wrong.
+    """
+    from ..pipeline.alarm_rules import AlarmRules, read_limits
+
+    limits = () if path is None else tuple(read_limits(path))
+    rules = AlarmRules(limits, [limit.rule for limit in limits if limit.publish or everything])
+    rules.check()
+    return rules
+
+
 @contextmanager
 def _work(args: argparse.Namespace, journal: Path | None) -> Generator[tuple[SparkWorkers, Settings]]:
-    from ..pipeline.alarm_rules import AlarmRules, read_limits
     from ..pipeline.decoding.decode import make_decoder
     from ..pipeline.forms import check_journal
     from ..pipeline.tables.batches import Settings
 
     if journal is not None:
         check_journal(journal)  # what is wrong is said before Spark takes its seconds
-    limits = () if args.limits is None else tuple(read_limits(args.limits))
-    everything = getattr(args, "publish_alarms", False)
-    announced = frozenset(limit.rule for limit in limits if limit.publish or everything)
-    rules = AlarmRules(limits, announced)
-    rules.check()
+    rules = checked_rules(args.limits, everything=getattr(args, "publish_alarms", False))
     decoder = make_decoder(load().keyring(), journal=journal)
     with _workers(args) as workers:
         yield workers, Settings(decoder, rules, args.window, args.lateness)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import pprint
+import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, time
@@ -29,6 +30,7 @@ MAX_ITEMS = 100
 """Of longer lists both ends are told."""
 
 _FIRST, _LAST = 6, 2
+_FRAME = {"max_rows": 60, "min_rows": 10, "max_cols": 20, "show_dimensions": True}
 _BRIEF_ELEMENTS = 16
 _BRIEF_BYTES = 64
 _DEPTH = 50
@@ -54,22 +56,33 @@ def to_text(value: object, width: int | None = None) -> str:
     Args:
         value: text is shown as it is, an array under its type and shape, a table of rows and columns as such,
             of a long list both ends.
-        width: characters of a line at which lists and dictionaries are broken; None for never.
+        width: characters of a line at which arrays, tables, lists and dictionaries are broken; None breaks
+            arrays where numpy does, and nothing else.
     """
     if isinstance(value, str):
         return plain(value)
     if numpy_kind(type(value)) == "ndarray":
         array = cast("np.ndarray[Any, Any]", value)
-        return plain(f"{array.dtype} {array.shape}\n{array}")
+        return plain(f"{array.dtype} {array.shape}\n{_elements(array, width)}")
+    if (pandas := sys.modules.get("pandas")) is not None and isinstance(value, pandas.DataFrame):
+        return plain(cast("Any", value).to_string(**_FRAME, line_width=width))
     if type(value) not in (dict, list, tuple):
         return plain(_repr(value)) if _bytes_of(value) is None else to_line(value)
     return _structure(cast("list[Any]", value), width)
 
 
+def _elements(array: np.ndarray[Any, Any], width: int | None) -> str:
+    numpy = cast("Any", sys.modules["numpy"])  # whose array this is
+    with numpy.printoptions(**({} if width is None else {"linewidth": width})):
+        return str(array)
+
+
 def _structure(items: list[Any] | tuple[Any, ...] | dict[Any, Any], width: int | None) -> str:
     if not isinstance(items, dict) and len(items) > MAX_ITEMS:
         first, last = (to_line(list(part))[1:-1] for part in (items[:_FIRST], items[-_LAST:]))
-        return f"[{first}, ..., {last}]  ({len(items)} items; --json prints all)"
+        shown, told = f"[{first}, ..., {last}]", f"({len(items)} items; --json prints all)"
+        fits = width is None or len(shown) + 2 + len(told) <= width
+        return f"{shown}{'  ' if fits else chr(10)}{told}"
     line = to_line(items)
     if width is None or len(line) <= width:
         return line

@@ -127,6 +127,25 @@ def test_an_array_is_shown_under_its_type_and_shape() -> None:
     assert to_text(np.zeros((1, 2))) == "float64 (1, 2)\n[[0. 0.]]"
 
 
+def test_an_array_is_broken_at_the_width() -> None:
+    lines = to_text(np.linspace(0.0, 1.0, 2000), 40).splitlines()
+    assert max(map(len, lines)) <= 40
+
+
+@pytest.mark.parametrize("width", [40, 200])
+def test_a_table_loses_no_column_to_the_width(width: int) -> None:
+    pandas = pytest.importorskip("pandas")
+    names = [f"column_{number}" for number in range(15)]
+    text = to_text(pandas.DataFrame({name: range(500) for name in names}), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert set(names) <= set(text.split())
+    assert text.endswith("[500 rows x 15 columns]")
+
+
+def test_a_long_list_tells_its_length_on_a_line_of_its_own_where_it_is_narrow() -> None:
+    assert to_text(list(range(3000)), 40).splitlines()[1] == "(3000 items; --json prints all)"
+
+
 def test_a_large_array_on_a_line_is_its_type_and_shape() -> None:
     assert to_line((np.zeros((512, 1024), "uint16"), None)) == "(<uint16 (512, 1024)>, None)"
 

@@ -127,6 +127,7 @@ def test_one_process_can_be_ended_started_and_restarted(bench: Bench) -> None:
     bench.write(f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\n')
     bench.run("up", "psu")
     assert [row["state"] for row in bench.run("status", "--json").rows] == ["running", "stopped"]
+    assert bench.row("dmm")["since"] is None
     assert bench.run("up", "dmm").status == 0
     first = bench.row("psu")["pid"]
     assert bench.run("restart", "psu").status == 0
@@ -179,6 +180,19 @@ def test_a_folder_without_a_lab_file_is_told(bench: Bench, verb: str) -> None:
     refused = bench.run(verb)
     assert refused.status == 1
     assert f"lab file {bench.folder / 'lab.toml'} cannot be read: No such file or directory" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [("value_double > 3", ""), ("valu > 3", "limit 'high' cannot be judged"), ("", "needs where")],
+)
+def test_check_looks_into_the_limits(bench: Bench, where: str, expected: str) -> None:
+    pytest.importorskip("duckdb")
+    bench.write(f'{SUPPLY}[recorder]\njournal = "j"\n[pipeline]\ntables = "t"\nlimits = "limits.toml"\n')
+    (bench.folder / "limits.toml").write_text(f'[limits.high]\nwhere = "{where}"\n', encoding="utf-8")
+    checked = bench.run("check")
+    assert checked.status == (1 if expected else 0)
+    assert expected in checked.err
 
 
 @finding("L8")

@@ -57,6 +57,7 @@ def psu(bench: Console) -> Iterator[Any]:
         (["--host", "0.0.0.0"], "--certificate"),
         (["--host", "192.0.2.7", "--certificate", "a.pem"], "belong together"),
         (["--operator", "alice"], "NAME=KEYRING"),
+        (["--lab", "nofile.toml"], "there is no lab file nofile.toml"),
     ],
 )
 def test_what_would_not_be_safe_is_refused_with_what_to_do(
