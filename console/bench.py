@@ -13,12 +13,14 @@ from ..agents.client.arguments import remote_of
 from ..agents.proxy import Proxy, close
 from ..agents.serving import Server
 from ..delivery.policies import block
+from ..protocol.errors import MemberRefused
 from ..shm import machine
 from .echo import Echo
 from .options import Commands, add_command, add_json, add_timeout, seconds
 from .output import say, write_json
 from .reaching import leased_agent, meet
 from .tables import write_table
+from .targets import UsageError
 
 SECONDS = 1.0
 THREADS, IN_FLIGHT, WARM = 8, 100, 20
@@ -84,6 +86,8 @@ def run_bench(args: argparse.Namespace) -> int:
                     rows.append(row)
                     if args.json:
                         write_json(row._asdict())
+            except MemberRefused as exc:
+                raise UsageError(f"{target} does not serve pzc.console.echo:Echo: {exc}") from exc
             finally:
                 close(proxy)
     finally:

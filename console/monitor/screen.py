@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from rich.text import Text
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Sparkline, Static
 
@@ -198,6 +198,7 @@ class LabApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("q", "quit", "Quit"), ("s", "sort", "Sort"), ("r", "reverse", "Reverse"),
         ("slash", "filter", "Filter"), ("p", "pause", "Pause"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
     ]  # fmt: skip
     ENABLE_COMMAND_PALETTE = False
 

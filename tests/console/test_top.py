@@ -110,6 +110,15 @@ def test_agents_stand_in_order_and_s_and_r_change_it() -> None:
     use(fake, do)
 
 
+@pytest.mark.parametrize("keys", [["q"], ["ctrl+c"], ["slash", "ctrl+c"], ["enter", "ctrl+c"]])
+def test_it_ends_with_q_and_anywhere_with_control_c(keys: list[str]) -> None:
+    async def do(app: LabApp, pilot: Pilot[None]) -> None:
+        await pilot.press(*keys)
+        assert app.return_code == 0
+
+    use(Fake(), do)
+
+
 def test_a_filter_leaves_out_the_others_and_enter_goes_back_to_the_table() -> None:
     async def do(app: LabApp, pilot: Pilot[None]) -> None:
         await pilot.press("slash", "p", "s", "u", "enter")
