@@ -68,7 +68,7 @@ class CallRecord(NamedTuple):
         address: where it came from, such as ``unix pid 4711 uid 0``, ``tcp 10.0.0.7`` or ``inproc``.
         action: such as ``exec``, ``getattr`` or ``setattr``, on ``member``.
         args: positional arguments, as received; ``kwargs`` likewise.
-        outcome: ``ok``, ``raised``, ``refused``, ``cancelled``, ``timeout`` and the like.
+        outcome: ``ok``, ``raised``, ``refused`` or ``cancelled``.
         error: such as ``ValueError: out of range``; empty when there was none.
         duration_ms: from its arrival to its outcome.
     """
