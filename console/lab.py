@@ -35,7 +35,6 @@ from .monitor.troubles import sorted_troubles, troubles_of
 from .monitor.watched import Watched
 from .options import Commands, add_command, add_json, positive
 from .output import say, write, write_json, write_sentence
-from .pipeline import checked_rules
 from .running import SIGNAL_LATENCY, Signals
 from .tables import write_table
 from .targets import UsageError
@@ -226,6 +225,8 @@ def run_check(args: argparse.Namespace) -> int:
     file = read_lab(path)
     units = chosen(units_of(file), names)
     if file.pipeline is not None and file.pipeline.limits and any(unit.kind == "pipeline" for unit in units):
+        from ..pipeline.alarm_rules import checked_rules
+
         checked_rules(file.folder / file.pipeline.limits)
     if args.json:
         for unit in units:

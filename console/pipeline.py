@@ -22,7 +22,6 @@ from .values import plain
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..pipeline.alarm_rules import AlarmRules
     from ..pipeline.source.options import Options
     from ..pipeline.spark.workers import SparkWorkers
     from ..pipeline.tables.batches import Settings
@@ -268,22 +267,9 @@ def run_backfill(args: argparse.Namespace) -> int:
     return 0
 
 
-def checked_rules(path: Path | None, *, everything: bool = False) -> AlarmRules:
-    """The limits of a file, which SQL has looked at; `everything` publishes the alarms of all of them.
-
-    Raises:
-        ConfigError: for a file or an expression that is wrong.
-    """
-    from ..pipeline.alarm_rules import AlarmRules, read_limits
-
-    limits = () if path is None else tuple(read_limits(path))
-    rules = AlarmRules(limits, [limit.rule for limit in limits if limit.publish or everything])
-    rules.check()
-    return rules
-
-
 @contextmanager
 def _work(args: argparse.Namespace, journal: Path | None) -> Generator[tuple[SparkWorkers, Settings]]:
+    from ..pipeline.alarm_rules import checked_rules
     from ..pipeline.decoding.decode import make_decoder
     from ..pipeline.forms import check_journal
     from ..pipeline.tables.batches import Settings

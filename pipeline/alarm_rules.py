@@ -216,3 +216,20 @@ def _allowed(rows: pa.Table, column: str, pattern: str) -> list[str]:
     allowed = re.compile(fnmatch.translate(pattern)).match
     texts = {text or "" for text in rows.column(column).unique().to_pylist()}
     return sorted(text for text in texts if allowed(text))
+
+
+def checked_rules(path: Path | None, *, everything: bool = False) -> AlarmRules:
+    """The limits of a file, none without one, which SQL has looked at.
+
+    Args:
+        path: of the file.
+        everything: announce the alarms of all, not only of those with ``publish``.
+
+    Raises:
+        ConfigError: for a file or an expression that is wrong.
+        MissingRequirement: when there are limits and no DuckDB.
+    """
+    limits = () if path is None else tuple(read_limits(path))
+    rules = AlarmRules(limits, [limit.rule for limit in limits if limit.publish or everything])
+    rules.check()
+    return rules
