@@ -270,7 +270,7 @@ def test_a_proxy_whose_methods_were_used_ends_with_its_last_reference(without_co
     with Server(Instrument()) as server:
         psu = Proxy(server.rep_endpoint, transport="unix")
         assert psu.ramp(2) == 4
-        assert not is_let_go(server)
+        until(lambda: not is_let_go(server))
         gone = weakref.ref(psu)
         del psu
         assert gone() is None
