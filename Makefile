@@ -32,7 +32,7 @@ help:
 	@echo "make test         the tests, about six minutes (those of the pipeline need Java 17)"
 	@echo "make test-all     those, and what takes long: kills, clusters, networks, demos, long properties"
 	@echo "make matrix       calls and notifications with every Python from 3.11 on that is here"
-	@echo "make check        format, lint, types, layer contracts"
+	@echo "make check        format, lint, types, layer contracts, the house's rules"
 	@echo "make findings     which known faults are open, which are closed"
 	@echo "make coverage     how much of the pure layers their tests reach"
 	@echo "make docs         the manual, at http://127.0.0.1:8000 until Ctrl-C"
@@ -134,6 +134,8 @@ check: $(STAMP)
 	@$(BIN)/basedpyright
 	@echo "==> layer contracts"
 	@$(BIN)/lint-imports --no-logo
+	@echo "==> the house: sizes, docstrings, circles of files, packages"
+	@$(BIN)/pytest -q -p no:cacheprovider tests/test_house.py
 	@echo "==> the contract's tests know public names only"
 	@$(BIN)/python -P tests/contract/rules.py
 	@echo "==> the manual"
