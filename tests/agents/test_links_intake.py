@@ -279,3 +279,12 @@ def test_what_one_subscription_cannot_take_the_others_get(
     monkeypatch.setattr(bench.subscriptions[0], "admit", fail)
     bench.take(notify(1, row(1, "a")))
     assert bench.subscriptions[1].recv(0).content == "a"
+
+
+def test_what_comes_for_the_same_interests_is_one_flow_whose_half_counts_all_of_it(bench: Bench) -> None:
+    assert bench.places.wanting(BOTH).flow is bench.places.wanting(BOTH).flow
+    before = bench.places.wanting(BOTH).flow
+    place = bench.places.at(1)
+    assert place is not None
+    bench.places.confirm(place, 4)
+    assert bench.places.wanting(BOTH).flow is not before

@@ -116,13 +116,16 @@ class Roster:
             self.known = {}
 
     def wanting(self, interests: Sequence[int]) -> Wanting:
-        """Who gets what comes for these."""
+        """Who gets what comes for these; the same as before, so that all of it is one flow."""
+        asked = tuple(interests)
         with self._lock:
-            found = [self._by_interest[each] for each in interests if each in self._by_interest]
-            if len(self.known) >= _MOST_KNOWN:
-                self.known = {}
-            wanting = self.known[tuple(interests)] = _wanting(tuple(found))
-            return wanting
+            known = self.known.get(asked)
+            if known is None:
+                found = [self._by_interest[each] for each in asked if each in self._by_interest]
+                if len(self.known) >= _MOST_KNOWN:
+                    self.known = {}
+                known = self.known[asked] = _wanting(tuple(found))
+            return known
 
     def restart(self, publisher: str) -> None:
         """It has taken the place of the one before, numbering anew."""
