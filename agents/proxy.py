@@ -127,7 +127,7 @@ def _opened(
     remote = RemoteObject(lease, target, timeout, protocol, transport, refer)
     anchor = Anchor()
     remote.anchor = weakref.ref(anchor)
-    finalizer = weakref.finalize(anchor, aside, remote.agent.loop, remote.close)
+    finalizer = weakref.finalize(anchor, aside, remote.agent.loop, remote.dropped)
     finalizer.atexit = False
     return {
         "_proxy_remote": remote,

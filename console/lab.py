@@ -185,6 +185,10 @@ def run_down(args: argparse.Namespace) -> int:
     """``pzc down``; returns when it is done."""
     path, names = _split(args.words)
     places = Places(path)
+    if places.free():
+        _wanted(read_lab(path), names)
+        say(f"the lab of {places.file} is not up: nothing to end")
+        return 0
     with asked(places, _patience(path)) as lab:
         lab.down(names)
     deadline, pause = time.monotonic() + _patience(path), threading.Event()

@@ -7,7 +7,7 @@ import threading
 import time
 
 from ..agents.agent import Agent
-from ..agents.client.running import cancel, cancel_of_key, running
+from ..agents.client.running import Running, cancel, cancel_of_key, running
 from ..agents.proxy import Proxy
 from ..protocol.errors import CallTimeout, PzcError
 from ..protocol.peer import Peer
@@ -18,7 +18,10 @@ from .tables import write_table
 from .targets import UsageError
 
 ANSWER, LOOK = 1.0, 0.1
-"""Seconds that a ping may take, and between two of them."""
+"""Seconds that a ping may take, and between two looks at whether something has ended."""
+
+ENDING = 1.0
+"""Seconds in which a call that was told to end is expected to."""
 
 HEADINGS = ("MEMBER", "STATE", "SINCE", "CALLER", "AGENT", "ID")
 
@@ -60,11 +63,22 @@ def run_running(args: argparse.Namespace) -> int:
         say(f"nothing runs at {args.agent}")
         return 0
     rows = [
-        (c.member, c.state, f"{c.since:.1f} s", c.caller or "-", c.agent[:8], c.id.removeprefix("urn:uuid:"))
+        (
+            c.member,
+            _state(c),
+            f"{c.since:.1f} s",
+            c.caller or "-",
+            c.agent[:8],
+            c.id.removeprefix("urn:uuid:"),
+        )
         for c in calls
     ]
     write_table(HEADINGS, rows)
     return 0
+
+
+def _state(call: Running) -> str:
+    return f"{call.state}, told to end" if call.cancelled else call.state
 
 
 def run_cancel(args: argparse.Namespace) -> int:
@@ -76,13 +90,26 @@ def run_cancel(args: argparse.Namespace) -> int:
             count = cancel(proxy, call=_whole(proxy, args.id))
         else:
             count = cancel(proxy, everybody=True) if args.everybody else cancel_of_key(proxy)
+        left = _left(proxy) if count else []
     if args.json:
-        write_json({"cancelled": count})
-    else:
+        write_json({"cancelled": count, "running": [call.member for call in left]})
+    elif not left:
         write(f"{count} call{'' if count == 1 else 's'} cancelled")
+    for call in left:
+        say(f"{call.member} was told to end, and goes on: it ends where its code asks pzc.cancelled()")
     if args.id and not count:
         say(f"no call {args.id} runs or waits at {args.agent}: pzc running {args.agent}")
     return 1 if args.id and not count else 0
+
+
+def _left(proxy: Proxy) -> list[Running]:
+    """The calls that were told to end and go on, after a moment in which they may."""
+    deadline, pause = time.monotonic() + ENDING, threading.Event()
+    while left := [call for call in running(proxy) if call.cancelled]:
+        if time.monotonic() > deadline:
+            break
+        pause.wait(LOOK)
+    return left
 
 
 def run_stop(args: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from collections.abc import Callable
@@ -31,6 +32,8 @@ from .retries import repeated
 from .served import ServedObject
 from .slots import SLOT_POLICY, Slots
 from .terms import IDEMPOTENT, checked_timeout, checked_transport
+
+logger = logging.getLogger("pzc.proxy")
 
 __all__ = ["REMOTE", "SLOT_POLICY", "Holder", "RemoteObject"]
 
@@ -309,6 +312,15 @@ class RemoteObject(ServedObject):
     def stop_server(self) -> None:
         """Ask the server to stop; errors as `Agent.request`."""
         self.agent.request(self.endpoint, "stop", self.timeout)
+
+    def dropped(self) -> None:
+        """As `close`, of a proxy that nobody holds any longer: whose slots end with it is told."""
+        if names := self._slots.names:
+            logger.warning(
+                "a proxy of %s is not held any longer, and with it end its slots of %s: keep it in a "
+                "variable as long as they are to be called", self.target, ", ".join(names)
+            )  # fmt: skip
+        self.close()
 
     def close(self) -> None:
         """Let go of everything held for this proxy. Again: no effect."""

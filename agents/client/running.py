@@ -24,6 +24,7 @@ class Running(NamedTuple):
         state: ``running`` or ``waiting``.
         agent: id of the agent that made it.
         id: of the call.
+        cancelled: it was told to end, and has not yet.
     """
 
     member: str
@@ -32,6 +33,7 @@ class Running(NamedTuple):
     state: str = "running"
     agent: str = ""
     id: str = ""
+    cancelled: bool = False
 
 
 def running(proxy: RemoteReference | Remote, *, timeout: float | None = None) -> list[Running]:
@@ -57,7 +59,11 @@ def _read(told: dict[str, Any]) -> Running:
     texts = {
         name: printable(str(told.get(name, ""))) for name in ("member", "caller", "state", "agent", "id")
     }
-    return Running(since=float(since) if isinstance(since, int | float) else 0.0, **texts)
+    return Running(
+        since=float(since) if isinstance(since, int | float) else 0.0,
+        cancelled=told.get("cancelled") is True,
+        **texts,
+    )
 
 
 def cancel(

@@ -79,6 +79,12 @@ class Slots:
         for subscription in subscriptions:
             subscription.close()
 
+    @property
+    def names(self) -> list[str]:
+        """The signals to which slots are connected."""
+        with self._lock:
+            return sorted({name for name, _ in self._signals})
+
     def close(self) -> None:
         """Close every subscription; after that no slot starts."""
         with self._lock:

@@ -89,7 +89,7 @@ class Participant:
 
     Attributes:
         process: 16 bytes by which others know this process here.
-        conflicts: names that two agents hold, with both owners as people read them.
+        conflicts: names that several agents hold, with their owners as people read them.
         registering: the relation to the registry; None without one.
 
     Raises:
@@ -100,7 +100,7 @@ class Participant:
         keyring = protocol.codec.keyring
         self.site = site
         self.process = os.urandom(16)
-        self.conflicts: dict[str, tuple[str, str]] = {}
+        self.conflicts: dict[str, tuple[str, ...]] = {}
         self._reader = Reader(keyring)
         self._directory = Directory(
             site.partition,
@@ -369,12 +369,13 @@ class Participant:
                     logger.exception("a listener of %r failed", self)
 
     def _on_conflict(self, conflict: Conflict) -> None:
-        owners = conflict.entry.owner, conflict.other.owner
-        name = conflict.entry.name
-        if set(self.conflicts.get(name, ())) != set(owners):
+        name, pair = conflict.entry.name, (conflict.entry.owner, conflict.other.owner)
+        known = self.conflicts.get(name, ())
+        owners = tuple(dict.fromkeys((*[each.owner for each in self.owners(name)], *pair)))
+        if not set(pair) <= set(known):
             logger.warning(
-                "the name %s is held by two agents: %s and %s; the one started last is found by it. "
-                "Give one of them another name, namespace or partition", name, *owners
+                "the name %s is held by %d agents: %s; the one started last is found by it. "
+                "Give each of them another name, namespace or partition", name, len(owners), ", ".join(owners)
             )  # fmt: skip
         if name in self.conflicts or len(self.conflicts) < MAX_CONFLICTS:
             self.conflicts[name] = owners

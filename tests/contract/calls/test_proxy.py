@@ -291,3 +291,21 @@ def test_a_dropped_proxy_in_a_cycle_is_collected_and_lets_its_signals_go() -> No
         assert gone() is None
         assert source.changed.empty.wait(TIMEOUT)
         until(lambda: is_let_go(server))
+
+
+def test_slots_that_end_with_a_proxy_which_nobody_holds_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    with Server(Source()) as server:
+        Proxy(server.rep_endpoint).changed.connect(Collected())
+        gc.collect()
+        until(lambda: any("end its slots of changed" in record.message for record in caplog.records))
+
+
+def test_a_proxy_that_was_closed_tells_nothing_of_its_slots(caplog: pytest.LogCaptureFixture) -> None:
+    with Server(Source()) as server:
+        proxy = Proxy(server.rep_endpoint)
+        proxy.changed.connect(Collected())
+        close(proxy)
+        del proxy
+        gc.collect()
+        until(lambda: is_let_go(server))
+    assert not [record for record in caplog.records if "slots" in record.message]

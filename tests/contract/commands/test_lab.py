@@ -167,12 +167,19 @@ def test_a_wrong_name_is_refused_with_those_that_are_there(bench: Bench, words: 
     assert "psu" in refused.err
 
 
-@pytest.mark.parametrize("verb", ["status", "down", "restart"])
+@pytest.mark.parametrize("verb", ["status", "restart"])
 def test_a_lab_that_is_not_up_is_told(bench: Bench, verb: str) -> None:
     bench.write(SUPPLY)
     refused = bench.run(verb)
     assert refused.status == 1
     assert "not up" in refused.err
+
+
+def test_what_is_down_already_is_no_error_to_end(bench: Bench) -> None:
+    bench.write(SUPPLY)
+    ended = bench.run("down")
+    assert (ended.status, ended.out) == (0, "")
+    assert "not up: nothing to end" in ended.err
 
 
 @pytest.mark.parametrize("verb", ["up", "status", "down", "restart", "check"])

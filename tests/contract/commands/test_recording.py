@@ -35,6 +35,27 @@ def test_what_was_recorded_until_an_interrupt_is_replayed(console: Console, tmp_
     assert (replayed.status, counts["published"], counts["refused"]) == (0, 20, 0)
 
 
+def test_a_second_recorder_of_a_name_is_refused_and_the_first_goes_on(
+    console: Console, tmp_path: Path
+) -> None:
+    with Agent(name="source") as source:
+
+        def meanwhile(running: Running) -> None:
+            running.line()
+            second = console.interpret("record", source.rep_endpoint, "--journal", str(tmp_path / "second"))
+            said = second.communicate(timeout=PATIENCE)[1]
+            assert second.returncode == 2
+            assert "recorder runs already" in said
+            assert "--name" in said
+            source.publish("v", 1)
+            running.kill(signal.SIGTERM)
+            assert running.wait(PATIENCE)
+
+        first = console("record", source.rep_endpoint, "--journal", str(tmp_path / "j"), meanwhile=meanwhile)
+    assert first.status == 0
+    assert "1 rows are in" in first.out
+
+
 def test_a_replay_of_another_key_fails_and_publishes_nothing(console: Console, tmp_path: Path) -> None:
     with Agent(name="source") as source:
 

@@ -70,8 +70,20 @@ def test_cancel_calls_off_what_was_asked_for_with_this_key(supply: Supply) -> No
     with held(supply) as psu:
         psu.ramp.future()
         assert supply.running.wait(TIMEOUT)
-        assert shell("cancel", endpoint(psu), "--json").json == {"cancelled": 1}
+        assert shell("cancel", endpoint(psu), "--json").json == {"cancelled": 1, "running": []}
         assert supply.ended.wait(MOMENT)
+
+
+@finding("5.2")
+def test_a_call_that_goes_on_although_it_was_told_to_end_is_named(supply: Supply) -> None:
+    with held(supply) as psu:
+        psu.hold.future()
+        assert supply.running.wait(TIMEOUT)
+        outcome = shell("cancel", endpoint(psu))
+        assert (outcome.status, outcome.out) == (0, "")
+        assert "hold was told to end, and goes on" in outcome.err
+        assert "running, told to end" in shell("running", endpoint(psu)).out
+        assert shell("cancel", endpoint(psu), "--json").json == {"cancelled": 1, "running": ["hold"]}
 
 
 @finding("5.2")
@@ -154,4 +166,4 @@ def test_cancel_leaves_the_calls_of_other_keys(supply: Supply, tmp_path: Path) -
     with ramping(supply) as target:
         outcome = shell("cancel", target, "--json", PZC_KEYRING=person(BOB, tmp_path))
         assert not supply.ended.is_set()
-    assert outcome.json == {"cancelled": 0}
+    assert outcome.json == {"cancelled": 0, "running": []}

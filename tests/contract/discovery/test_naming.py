@@ -200,9 +200,21 @@ def test_a_name_that_two_agents_hold_is_told_once_with_both(caplog: pytest.LogCa
         conflicts = eventually(lambda: one.statistics()["discovery"]["conflicts"].get("/psu"))
         assert any(one.agent_id[:8] in owner for owner in conflicts)
         assert any(two.agent_id[:8] in owner for owner in conflicts)
-        told = [record.levelname for record in caplog.records if "two agents" in record.message]
+        told = [record.levelname for record in caplog.records if "is held by 2 agents" in record.message]
         assert told == ["WARNING"]
         assert one.resolve("psu") == two.rep_endpoint
+
+
+def test_a_name_that_three_agents_hold_is_told_with_all_of_them(caplog: pytest.LogCaptureFixture) -> None:
+    with Agent(name="psu") as one, Agent(name="psu") as two, Agent(name="psu") as three:
+        ids = {agent.agent_id[:8] for agent in (one, two, three)}
+        owners = eventually(
+            lambda: len(found := one.statistics()["discovery"]["conflicts"].get("/psu", ())) == 3 and found
+        )
+        assert all(any(each in owner for owner in owners) for each in ids)
+        last = [record.message for record in caplog.records if "/psu is held by" in record.message][-1]
+        assert "3 agents" in last
+        assert all(each in last for each in ids)
 
 
 def test_a_topic_of_the_process_is_not_told_to_others(workers: Workers) -> None:
