@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from ..agents.signals import Signal
@@ -12,7 +13,7 @@ class Echo:
     """Gives back what it gets, and publishes when told to."""
 
     def __init__(self) -> None:
-        self.ticks = Signal("data")
+        self.ticks = Signal("sent", "data")
 
     def add(self, left: int, right: int) -> int:
         """The sum."""
@@ -23,7 +24,7 @@ class Echo:
         return value
 
     def tick(self, count: int, size: int, every: float) -> None:
-        """Publish so many bytes so often.
+        """Publish so many bytes so often, behind the Unix time of each.
 
         Args:
             count: notifications.
@@ -32,6 +33,6 @@ class Echo:
         """
         pause, data = threading.Event(), bytes(size)
         for _ in range(count):
-            self.ticks.emit(data)
+            self.ticks.emit(time.time(), data)
             if every:
                 pause.wait(every)

@@ -13,6 +13,7 @@ from ..discovery.names import is_pattern
 from ..protocol.errors import ReceiveTimeout
 from .options import Commands, add_command, add_json, positive, seconds
 from .output import say, write_json
+from .reaching import check_name
 from .serve import pub_beside
 from .targets import UsageError, parse_value, split_topic
 
@@ -55,6 +56,7 @@ def run_pub(args: argparse.Namespace) -> int:
     name, topic = split_topic(args.target)
     if "://" in name or is_pattern(name) or is_pattern(topic):
         raise UsageError(f"{args.target!r}: notifications come under one name and topic, as in notes/shift")
+    check_name(name, "its name would lead here meanwhile; publish under another one")
     pause, number = threading.Event(), 0
     with Agent(args.bind, pub_beside(args.bind), name=name) as agent:
         if not agent.wait_for_subscribers(topic, 1, min(args.wait, SOON)):

@@ -7,19 +7,24 @@ import re
 import socket
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from ..agents.agent import Agent
+from ..agents.discover import discover
 from ..agents.leasing import lease
 from ..agents.proxy import Proxy, close
 from ..protocol.errors import CallTimeout, PeerLost, PzcError
 from ..protocol.peer import Peer
 from ..transport.endpoints import is_loopback
 from .output import say
+from .targets import UsageError
 
 SOON, LOOK = 3.0, 1.0
 """Seconds after which whoever waits is told for what, and for a look at why."""
+
+LISTEN, ANSWER = 0.3, 1.0
+"""Seconds to listen for who has a name, and to wait for an answer."""
 
 _TCP = re.compile(r"tcp://(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d+)")
 
@@ -135,3 +140,23 @@ def unreached(endpoint: str, timeout: float) -> Unreached:
         f"{endpoint} takes connections, but no agent answers",
         "the server hangs or is stopped (SIGSTOP?), or another program listens there; look at it there",
     )
+
+
+def check_name(name: str, otherwise: str) -> None:
+    """Judge whether a command may take a name for itself.
+
+    Args:
+        name: of an agent to be.
+        otherwise: what would happen, and what to do, when somebody has it.
+
+    Raises:
+        UsageError: when another agent of that name answers.
+    """
+    with leased_agent(ANSWER) as (agent, timeout):
+        for entry in discover(name, LISTEN, kind="agent"):
+            for address in entry.addresses:
+                with suppress(PzcError):
+                    agent.request(address, "ping", timeout)
+                    raise UsageError(
+                        f"{name} is there already, as process {entry.pid} on {entry.host}: {otherwise}"
+                    )

@@ -10,13 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..agents.discover import discover
-from ..protocol.errors import PzcError
 from .options import Commands, add_command, add_json, seconds
 from .output import say, write_json, write_sentence
-from .reaching import leased_agent
+from .reaching import check_name
 from .running import SIGNAL_LATENCY, Signals
-from .targets import UsageError, split_source
+from .targets import split_source
 
 if TYPE_CHECKING:
     from ..pipeline.recording.recorder import Recorder
@@ -28,9 +26,6 @@ ALL = "*"
 MAX_SPEED = "max"
 
 _DRAIN = 2.0
-
-LISTEN, ANSWER = 0.3, 1.0
-"""Seconds to listen for another recorder of the name, and to wait for its answer."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -98,7 +93,9 @@ def run_record(args: argparse.Namespace) -> int:
         options["keep_seconds"] = args.keep_days * 86_400.0
     if args.keep_gb is not None:
         options["keep_bytes"] = int(args.keep_gb * 1e9)
-    _check_name(args.name)
+    check_name(
+        args.name, "another recorder of that name would take its mailboxes; give this one another by --name"
+    )
     signals = Signals()
     with Recorder(args.journal, sources, name=args.name, **options) as recorder:
         signals.interrupt = False
@@ -119,23 +116,6 @@ def run_record(args: argparse.Namespace) -> int:
         if told[name]:
             say(f"{told[name]} notifications were {meaning}")
     return 1 if told["refused_by_journal"] else 0
-
-
-def _check_name(name: str) -> None:
-    """Two recorders of one name would take each other's mailboxes.
-
-    Raises:
-        UsageError: when another agent of that name answers.
-    """
-    with leased_agent(ANSWER) as (agent, timeout):
-        for entry in discover(name, LISTEN, kind="agent"):
-            for address in entry.addresses:
-                with suppress(PzcError):
-                    agent.request(address, "ping", timeout)
-                    raise UsageError(
-                        f"{name} runs already, as process {entry.pid} on {entry.host}: another recorder of "
-                        "that name would take its mailboxes; give this one a name of its own by --name"
-                    )
 
 
 def _announce_recorder(recorder: Recorder, args: argparse.Namespace) -> None:

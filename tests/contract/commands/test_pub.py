@@ -50,6 +50,15 @@ def test_each_line_of_the_input_is_a_value(heard: Heard, console: Console) -> No
     assert contents(heard, 2) == ["one line", 2]
 
 
+def test_the_name_of_an_agent_that_is_there_is_refused() -> None:
+    with Agent(name="psu") as psu:
+        outcome = command("pub", "psu/voltage", "1")
+        assert outcome.status == 2
+        assert "psu is there already" in outcome.err
+        with Agent() as asking:
+            assert asking.resolve("psu") == psu.rep_endpoint
+
+
 def test_nobody_who_subscribes_is_an_error() -> None:
     outcome = command("pub", "notes/shift", "1", "--wait", "0.1")
     assert outcome.status == 1

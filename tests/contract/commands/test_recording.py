@@ -45,7 +45,7 @@ def test_a_second_recorder_of_a_name_is_refused_and_the_first_goes_on(
             second = console.interpret("record", source.rep_endpoint, "--journal", str(tmp_path / "second"))
             said = second.communicate(timeout=PATIENCE)[1]
             assert second.returncode == 2
-            assert "recorder runs already" in said
+            assert "recorder is there already" in said
             assert "--name" in said
             source.publish("v", 1)
             running.kill(signal.SIGTERM)
