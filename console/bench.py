@@ -25,7 +25,7 @@ from .targets import UsageError
 SECONDS = 1.0
 THREADS, IN_FLIGHT, WARM = 8, 100, 50
 ARRAYS = {"1 MB": 1 << 20, "16 MB": 1 << 24}
-NOTIFICATIONS = {"64 B": (64, 2000, 200), "1 MB": (1 << 20, 200, 50)}
+NOTIFICATIONS = {"64 B": (64, 2000, 200), "an array of 1 MB": (1 << 20, 200, 50)}
 """Size in bytes, how many at full speed, how many one by one."""
 
 PACE, PATIENCE = 0.002, 30.0

@@ -8,6 +8,9 @@ from typing import Any
 
 from ..agents.signals import Signal
 
+ARRAY = 1 << 16
+"""Bytes from which on they are an array."""
+
 
 class Echo:
     """Gives back what it gets, and publishes when told to."""
@@ -24,14 +27,16 @@ class Echo:
         return value
 
     def tick(self, count: int, size: int, every: float) -> None:
-        """Publish so many bytes so often, behind the Unix time of each.
+        """Publish so many bytes so often, behind the Unix time of each; many of them as an array.
 
         Args:
             count: notifications.
             size: bytes of each.
             every: seconds between two; 0 for none.
         """
-        pause, data = threading.Event(), bytes(size)
+        import numpy as np  # which would take every command a tenth of a second
+
+        pause, data = threading.Event(), bytes(size) if size < ARRAY else np.zeros(size, np.uint8)
         for _ in range(count):
             self.ticks.emit(time.time(), data)
             if every:
