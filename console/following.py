@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .output import write, write_json, write_sentence
+from .output import say, write, write_json, write_sentence
 from .values import plain
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class Progress:
             f"{self._missing} missing, {total['alarms']} alarms, "
             f"{total['damaged']} damaged segments"
         )
+        if total["quarantined"] and not total["notifications"]:
+            say("no row verified: is the key that of the lab? the column reason of quarantine tells why")
 
 
 def _duration(seconds: float) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...protocol.errors import JournalError
 from ..forms import check_journal
 from ..recording.flush import flush
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
@@ -30,7 +31,7 @@ from .committer import Committer, claimed
 from .interval_set import IntervalSet
 from .small import stage_windows
 from .state import State, Window
-from .summary import Damage, File
+from .summary import Damage, File, Report
 from .unread import SETTLE, Segment, Unread, describe
 from .upkeep import Upkeep
 from .work import Workers
@@ -228,7 +229,7 @@ def backfill(
         What was made, and the days.
 
     Raises:
-        JournalError: as `run`.
+        JournalError: as `run`; when no row of these days verifies, and stored ones did.
         ConfigError: as `run`.
     """
     flush(journal)
@@ -260,7 +261,9 @@ def _remade(
     if not numbers:
         return Batch(-1), ()
     days = tuple(_EPOCH + datetime.timedelta(number) for number in numbers)
-    kept = [file for file in committer.files if not _is_replaced(file, settings, days)]
+    replaced = [file for file in committer.files if _is_replaced(file, settings, days)]
+    _check_verified(journal, reports, replaced)
+    kept = [file for file in committer.files if file not in replaced]
     state = recount(committer.root, workers, kept, before)
     staged = stage.leave_out_copies(reports, state)
     commit = staged.commit(settings, (), time.time_ns() // 1000)
@@ -278,6 +281,20 @@ def _remade(
         files += _windows(committer, workers, settings.width, files, days, label)
     committer.replace(state, files)
     return staged.batch(0, state, commit, 0, time.monotonic() - began), days
+
+
+def _check_verified(journal: Path, reports: Sequence[Report], replaced: Sequence[File]) -> None:
+    """A key that was forgotten is not to cost what verified with it.
+
+    Raises:
+        JournalError: when no row verified, and some of those that would be replaced did.
+    """
+    stored = sum([file.rows for file in replaced if file.table == "notifications"])
+    if stored and not any(report.notifications for report in reports):
+        raise JournalError(
+            f"no row of these days verified, and the tables have {stored} notifications of them: nothing was "
+            f"replaced. Is the key that of the lab? pzc journal verify {journal} tells why"
+        )
 
 
 def _windows(

@@ -135,3 +135,24 @@ def test_what_was_signed_with_a_key_that_came_later_is_found_by_a_backfill(tmp_p
     backfill = "pipeline", "backfill", "journal", "tables", "--from", day, "--to", day
     assert run(tmp_path, *backfill, key=None, PZC_KEYRING=str(keys)).status == 0
     assert found(tmp_path / "tables") == expected(truth)
+
+
+def test_a_backfill_without_the_key_replaces_nothing_that_verified(tmp_path: Path) -> None:
+    recording = Recording(published=300)
+    truth = write_journal(tmp_path / "journal", recording)
+    run_once(tmp_path)
+    day = recording.start.date().isoformat()
+    backfill = "pipeline", "backfill", "journal", "tables", "--from", day, "--to", day
+    refused = run(tmp_path, *backfill, key="a key of another laboratory")
+    assert refused.status == 1
+    assert "nothing was replaced" in refused.err
+    assert found(tmp_path / "tables") == expected(truth)
+
+
+def test_a_run_in_which_no_row_verifies_says_so(tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal", Recording(published=300))
+    outcome = run(
+        tmp_path, "pipeline", "run", "journal", "tables", "--once", key="a key of another laboratory"
+    )
+    assert outcome.status == 0
+    assert "no row verified" in outcome.err
