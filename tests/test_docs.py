@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -62,6 +63,24 @@ def test_every_snippet_of_a_page_can_be_read(page: Path) -> None:
 def test_every_public_name_stands_on_a_page_of_names() -> None:
     told = set(re.findall(r"^\| `(\w+)` \|", text_of("api.md") + text_of("errors.md"), re.MULTILINE))
     assert told == set(pzc.__all__)
+
+
+def test_what_an_agent_has_of_its_parts_is_told_with_its_arguments() -> None:
+    page = text_of("details.md")
+    shown = re.findall(r"[\w]+", re.findall(r"::: pzc\.Agent\n.*\n +members: \[(.*)\]", page)[0])
+    theirs = {
+        name
+        for name in dir(pzc.Agent)
+        if inspect.isfunction(made := getattr(pzc.Agent, name)) and not made.__qualname__.startswith("Agent.")
+    }
+    assert {"publish", "subscribe"} <= theirs
+    assert not theirs & set(shown)
+    assert theirs & set(re.findall(r"heading: pzc\.Agent\.(\w+)", page)) >= {
+        "publish",
+        "subscribe",
+        "request",
+        "loan",
+    }
 
 
 def test_every_variable_stands_on_the_page_of_settings() -> None:
