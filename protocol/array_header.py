@@ -1,10 +1,10 @@
-"""Array headers: a pickle of nothing but one array, remembered, because a stream of them repeats it.
+"""Array headers: what stands before nothing but one array, remembered, because a stream of them repeats it.
 
 The pickle beside a buffer says dtype, shape and order, no more, and is the same for every array of a kind.
-Once the restricted unpickler has found it to be that, the next array is made without any: about thirty
-microseconds less for each unsigned one, and three for a signed one. To make it takes numpy six microseconds,
-and more than ten times that when it did so last a while ago. What is remembered is a hint only, and is
-forgotten when there is too much of it.
+Once the restricted unpickler has found it to be that, the next array behind the same bytes is made without
+any: about thirty microseconds less for each unsigned one, and three for a signed one. To make it takes numpy
+six microseconds, and more than ten times that when it did so last a while ago. What is remembered is a hint
+only, and is forgotten when there is too much of it.
 """
 
 from __future__ import annotations
@@ -13,23 +13,34 @@ import copyreg
 import pickle
 import pickletools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import limits, pickles
 from .lazily import Lazily, is_array
+from .pickles import Data
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from .arrays import Array
 else:
     np = Lazily("numpy")
 
-_LONGEST = 256
+LONGEST = 256
+"""Bytes of a pickle that is worth remembering."""
+
 _KINDS = "biufc"  # those whose bytes can be anything
 
 
-class _Header(NamedTuple):
+class Header(NamedTuple):
+    """What a pickle makes of its only buffer.
+
+    Attributes:
+        size: bytes of the buffer.
+        shape: of the array.
+        dtype: of the array.
+        order: of the array.
+        fixed: it was read-only for its sender.
+    """
+
     size: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -37,7 +48,9 @@ class _Header(NamedTuple):
     fixed: bool
 
 
-_known: dict[bytes, _Header] = {}
+known: dict[bytes, Header] = {}
+"""By all that stands before the buffer."""
+
 _made: dict[tuple[str, tuple[int, ...], bool], bytes] = {}
 
 
@@ -51,7 +64,8 @@ def make(content: object) -> tuple[bytes, memoryview] | None:
     dtype = content.dtype
     if dtype.isbuiltin != 1 or dtype.kind not in _KINDS:
         return None
-    raw = pickle.PickleBuffer(cast(bytes, content)).raw()  # numpy's stubs know buffers from Python 3.12 on
+    array: Any = content  # numpy's stubs know buffers from Python 3.12 on
+    raw = pickle.PickleBuffer(array).raw()
     kind = dtype.char, content.shape, raw.readonly
     pickled = _made.get(kind)
     if pickled is None:
@@ -67,27 +81,16 @@ def _beside(buffer: pickle.PickleBuffer) -> None:
     """A buffer is not part of the pickle."""
 
 
-def recall(pickled: memoryview, views: Sequence[memoryview]) -> Array | None:
-    """The array over its only buffer that a pickle is known to make; None when it is not known.
+def learn(frame: Data, pickled: memoryview, views: Sequence[memoryview], made: object) -> None:
+    """Remember what the restricted unpickler made of a pickle, when it is an array over its only buffer.
 
     Args:
-        pickled: of a ``buffers`` frame.
-        views: its buffers; the array is as writable as they are, unless it was read-only for its sender.
+        frame: of ``buffers``, found to be whole.
+        pickled: in it.
+        views: its buffers.
+        made: of these.
     """
-    if len(views) != 1 or len(pickled) > _LONGEST:
-        return None
-    known = _known.get(bytes(pickled))
-    if known is None or known.size != views[0].nbytes:
-        return None
-    array = np.ndarray(known.shape, known.dtype, cast(bytearray, views[0]), order=known.order)
-    if known.fixed:
-        array.flags.writeable = False
-    return array
-
-
-def learn(pickled: memoryview, views: Sequence[memoryview], made: object) -> None:
-    """Remember what the restricted unpickler made of a pickle, when it is an array over its only buffer."""
-    if len(views) != 1 or len(pickled) > _LONGEST or not is_array(made):
+    if len(views) != 1 or len(pickled) > LONGEST or not is_array(made):
         return
     array, view = made, views[0]
     dtype, flags = array.dtype, array.flags
@@ -95,8 +98,8 @@ def learn(pickled: memoryview, views: Sequence[memoryview], made: object) -> Non
         return
     if array.ctypes.data != np.frombuffer(view, np.uint8).ctypes.data:
         return
-    if len(_known) >= limits.current.known_array_headers:
-        _known.clear()
-    order, raw = "C" if flags.c_contiguous else "F", bytes(pickled)
-    fixed = any(opcode.name == "READONLY_BUFFER" for opcode, _, _ in pickletools.genops(raw))
-    _known[raw] = _Header(view.nbytes, array.shape, dtype, order, fixed)
+    if len(known) >= limits.current.known_array_headers:
+        known.clear()
+    fixed = any(opcode.name == "READONLY_BUFFER" for opcode, _, _ in pickletools.genops(bytes(pickled)))
+    order = "C" if flags.c_contiguous else "F"
+    known[bytes(frame[: -view.nbytes])] = Header(view.nbytes, array.shape, dtype, order, fixed)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from . import array_header, pickles
@@ -28,6 +29,8 @@ from .lazily import Lazily
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from .arrays import Array
 else:
     np = Lazily("numpy")
 
@@ -43,10 +46,7 @@ HUGE = 1 << 22
 _MAGIC = b"PZB1"
 _ALIGNMENT = 64
 _HEAD = struct.Struct("<4sIQ")
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+_bytes_of = attrgetter("nbytes")
 
 
 def encode(content: object, allocate: Allocate | None = None) -> memoryview:
@@ -68,7 +68,7 @@ def encode_around(content: object, allocate: Allocate | None = None) -> tuple[me
     The frame is whole once each of these views is written; until then it may hold anything there.
     """
     pickled, views = _pickled(content)
-    return _lay_out(pickled, [view.nbytes for view in views], allocate)
+    return _lay_out(pickled, views, allocate)
 
 
 def _pickled(content: object) -> tuple[bytes, Sequence[memoryview]]:
@@ -105,7 +105,7 @@ def _new_memory(size: int) -> memoryview:
 
 def write(pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None) -> memoryview:
     """The frame of a pickle and the buffers beside it, which are copied; arguments as `encode`."""
-    frame, places = _lay_out(pickled, [view.nbytes for view in views], allocate)
+    frame, places = _lay_out(pickled, views, allocate)
     for place, view in zip(places, views, strict=True):
         if view.nbytes < HUGE:
             place[:] = view
@@ -115,21 +115,23 @@ def write(pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None
 
 
 def _lay_out(
-    pickled: bytes, sizes: Sequence[int], allocate: Allocate | None
+    pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None
 ) -> tuple[memoryview, list[memoryview]]:
     """A frame without the buffers, and where in it they belong."""
-    head = struct.pack(f"<4sIQ{len(sizes)}Q", _MAGIC, len(sizes), len(pickled), *sizes)
-    end = offset = len(head) + len(pickled)
+    sizes = list(map(_bytes_of, views))
+    before = struct.pack(f"<4sIQ{len(sizes)}Q", _MAGIC, len(sizes), len(pickled), *sizes) + pickled
+    end = len(before)
     for size in sizes:
-        end = _aligned(end) + size
+        end += -end % _ALIGNMENT + size
     frame = memoryview((allocate or _new_memory)(end)).cast("B")[:end]
-    frame[: len(head)], frame[len(head) : offset] = head, pickled
-    places: list[memoryview] = []
+    offset, places = 0, list[memoryview]()
     for size in sizes:
-        start = _aligned(offset)
-        frame[offset:start] = bytes(start - offset)
-        offset = start + size
+        start = offset + len(before)
+        start += -start % _ALIGNMENT
+        frame[offset:start] = before.ljust(start - offset, b"\0")
+        offset, before = start + size, b""
         places.append(frame[start:offset])
+    frame[offset:] = before  # of none at all
     return frame, places
 
 
@@ -137,6 +139,27 @@ def is_light(data: bytes | bytearray | memoryview) -> bool:
     """Whether a frame, as far as its head tells, takes microseconds to decode, whatever its size."""
     _, count, pickled = _HEAD.unpack_from(data)
     return 8 * count + pickled <= LARGE
+
+
+def recall(data: bytes | bytearray | memoryview) -> Array | None:
+    """The one array that a frame is known to hold, in place; None when that is to be found out.
+
+    It is as writable as the data is, unless it was read-only for its sender.
+    """
+    if len(data) < _HEAD.size:
+        return None
+    _, count, pickled = _HEAD.unpack_from(data)
+    if count != 1 or pickled > array_header.LONGEST:
+        return None
+    start = _HEAD.size + 8 + pickled
+    start += -start % _ALIGNMENT
+    known = array_header.known.get(bytes(data[:start]))
+    if known is None or known.size != len(data) - start:
+        return None
+    array: Array = np.ndarray(known.shape, known.dtype, data, start, order=known.order)
+    if known.fixed:
+        array.flags.writeable = False
+    return array
 
 
 def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memoryview]]:
@@ -157,7 +180,7 @@ def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memory
     offset += pickled
     views: list[memoryview] = []
     for length in lengths:
-        start = _aligned(offset)
+        start = offset + -offset % _ALIGNMENT
         if start + length > len(frame):
             raise DecodeError("a buffer reaches beyond the end of the frame")
         if any(frame[offset:start]):

@@ -82,11 +82,11 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
     It is ``buffers`` for arrays of together more than 64 KiB, else ``pickle``. Arguments and errors as
     `encode`.
     """
-    outside = buffers.Outside()
     try:
         array = array_header.make(content)
         if array is not None and array[1].nbytes > buffers.LARGE:
             return "buffers", buffers.write(array[0], array[1:], allocate)
+        outside = buffers.Outside()
         body = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
         return ("buffers", outside.beside(body, allocate)) if outside else ("pickle", body)
     except Exception as error:
@@ -222,19 +222,20 @@ def _pickle_encoder(protocol: int) -> Encoder:
 
 
 def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
-    body, views = buffers.split(data if writable else memoryview(data).toreadonly())
-    known = array_header.recall(body, views)
+    frame = data if writable else memoryview(data).toreadonly()
+    known = buffers.recall(frame)
     if known is not None:
         return known
+    body, views = buffers.split(frame)
     if not trusted:
         content = restricted_loads(body, views)
-        array_header.learn(body, views, content)
+        array_header.learn(frame, body, views, content)
         return content
     content = pickles.load_exactly(body, views)
     if len(views) == 1 and is_array(content):
         # What a trusted pickle does beside making an array is not to be left out the next time.
         with contextlib.suppress(SerializerRefused, DecodeError):
-            array_header.learn(body, views, restricted_loads(body, views))
+            array_header.learn(frame, body, views, restricted_loads(body, views))
     return content
 
 

@@ -11,7 +11,7 @@ import contextlib
 import mmap
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..protocol.lazily import Lazily
 from .blocks import address_of, capacity
@@ -61,13 +61,13 @@ class Private:
             raise ValueError(f"{size} bytes are not in a block of {len(self._mapping)}")
         lent = np.frombuffer(self._mapping, np.uint8, size)
         when_gone(lent, on_release)
-        return memoryview(cast(bytearray, lent))  # numpy's stubs know buffers from Python 3.12 on
+        return lent.data
 
     def copy(self, size: int) -> memoryview:
         """The first ``size`` bytes in memory of their own; errors as `view`."""
         copied = np.empty(size, np.uint8)
         copied[:] = np.frombuffer(self.view(size, _nothing), np.uint8)
-        return memoryview(cast(bytearray, copied))
+        return copied.data
 
     def renew(self) -> bool:
         """Show what the block holds now, nothing of former views, of which none may be left.

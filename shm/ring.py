@@ -25,7 +25,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..protocol import limits
 from ..protocol.lazily import Lazily
@@ -62,12 +62,12 @@ class Slot:
     def __init__(self, entry: _Entry, size: int) -> None:
         # Every view of the buffer keeps this array.
         lent = np.frombuffer(entry.block.buffer, np.uint8, size)
-        entry.lent, entry.writing = weakref.ref(lent), True
+        entry.lent = weakref.ref(lent)
         self.block = entry.block_id
         self.size = size
         self.fd = entry.block.fd
         self.address = entry.block.address
-        self.buffer = memoryview(cast(bytearray, lent))  # numpy's stubs know buffers from Python 3.12 on
+        self.buffer = lent.data
         self._lent: object = lent
 
     def take_away(self) -> bool:
@@ -86,7 +86,7 @@ class Slot:
 class _Entry:
     """A block, who holds it, who has its descriptor, what its writer may still see, when it was freed."""
 
-    __slots__ = ("block", "block_id", "holders", "known", "lent", "retired", "turn", "writing")
+    __slots__ = ("block", "block_id", "holders", "known", "lent", "retired", "turn")
 
     def __init__(self, block_id: int, block: Block) -> None:
         self.block_id = block_id
@@ -94,7 +94,7 @@ class _Entry:
         self.holders: set[Hashable] = set()
         self.known: set[Hashable] = set()
         self.lent: weakref.ref[Any] = _UNSEEN
-        self.retired = self.writing = False
+        self.retired = False
         self.turn = 0
 
 
@@ -156,7 +156,8 @@ class Ring:
                 self._collect()
             entry = warm.warmest(reversed(self._free.values()), size)
             if entry is not None:
-                self._take(entry)
+                del self._free[entry.block_id]
+                self._free_bytes -= entry.block.size
                 self._writing[entry.block_id] = entry
                 return Slot(entry, size)
             if not self._reserve(warm.rounded(size)):
@@ -175,7 +176,7 @@ class Ring:
             entry = self._entries.get(slot.block)
             if entry is None:
                 return
-            self._written(entry)
+            self._writing.pop(slot.block, None)
             entry.holders.update(holders)
             freed = not entry.holders and self._settle(entry)
         if freed and self.on_free is not None:
@@ -187,7 +188,7 @@ class Ring:
             with self._lock:
                 entry = self._entries.get(slot.block)
                 if entry is not None:
-                    self._written(entry)
+                    self._writing.pop(slot.block, None)
                     self._settle(entry)
             self._tell(True)
 
@@ -290,19 +291,10 @@ class Ring:
             self._dropped.clear()
         self._tell(True)
 
-    def _written(self, entry: _Entry) -> None:
-        entry.writing = False
-        self._writing.pop(entry.block_id, None)
-
-    def _take(self, entry: _Entry) -> None:
-        """It is not free any longer, if it was."""
-        if self._free.pop(entry.block_id, None) is not None:
-            self._free_bytes -= entry.block.size
-
     def _collect(self) -> None:
         for entry in list(self._writing.values()):
             if entry.lent() is None:
-                self._written(entry)
+                del self._writing[entry.block_id]
                 self._settle(entry)
 
     def _reserve(self, size: int) -> bool:
@@ -361,7 +353,7 @@ class Ring:
 
     def _settle(self, entry: _Entry) -> bool:
         """Free an entry that nobody holds or writes any longer."""
-        if entry.writing or entry.holders:
+        if entry.holders or entry.block_id in self._writing:
             return False
         if entry.retired:
             self._let_go(entry)
@@ -381,7 +373,8 @@ class Ring:
 
     def _let_go(self, entry: _Entry) -> None:
         del self._entries[entry.block_id]
-        self._take(entry)
+        if self._free.pop(entry.block_id, None) is not None:
+            self._free_bytes -= entry.block.size
         self._writing.pop(entry.block_id, None)
         self._count(-1, -entry.block.size)
         entry.block.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..protocol.lazily import Lazily
 from .blocks import capacity
@@ -81,7 +81,7 @@ class Mapped:
             raise ValueError(f"{size} bytes are not in block {block} of {len(mapping)}")
         lent = np.frombuffer(mapping, np.uint8, size)
         when_gone(lent, on_release)
-        return memoryview(cast(bytearray, lent))  # numpy's stubs know buffers from Python 3.12 on
+        return lent.data
 
     def drop(self, block: int) -> None:
         """The publisher let go of a block; its mapping goes with the last view. Nothing when unknown."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..protocol import limits
 from ..protocol.errors import PeerLost, RemoteProtocolError
@@ -64,7 +64,7 @@ class Lending:
         seen = np.frombuffer(slot.buffer, np.uint8)
         self._writing[slot.address] = slot
         when_gone(seen, partial(self._writing.pop, slot.address, None))
-        return memoryview(cast(bytearray, seen))  # numpy's stubs know buffers from Python 3.12 on
+        return seen.data
 
     def holds(self, content: Buffer) -> bool:
         """True for a content in memory of `allocate` that was not sent yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from ..protocol.frames import Buffer
 from ..protocol.lazily import Lazily
@@ -21,7 +21,7 @@ def plain_memory(size: int) -> bytearray | memoryview:
     """Writable memory of this process; when it is large it is not zeroed first, as a bytearray would be."""
     if size <= _WORTH_IT:
         return bytearray(size)
-    return memoryview(cast(bytearray, np.empty(size, np.uint8)))  # numpy's stubs know buffers from 3.12 on
+    return np.empty(size, np.uint8).data
 
 
 class Transport(Protocol):

@@ -15,7 +15,7 @@ from pzc.protocol.errors import DecodeError
 
 @pytest.fixture(autouse=True)
 def nothing_known() -> None:
-    array_header._known.clear()
+    array_header.known.clear()
 
 
 def decoded(content: object, trusted: bool = False) -> Any:
@@ -36,7 +36,7 @@ def decoded(content: object, trusted: bool = False) -> Any:
 @pytest.mark.parametrize("trusted", [False, True])
 def test_an_array_that_is_recalled_equals_the_first_one(array: Any, trusted: bool) -> None:
     first, second = decoded(array, trusted), decoded(array, trusted)
-    assert len(array_header._known) == 1
+    assert len(array_header.known) == 1
     for found in (first, second):
         np.testing.assert_array_equal(found, array)
         assert (found.dtype, found.flags.f_contiguous) == (array.dtype, array.flags.f_contiguous)
@@ -104,7 +104,7 @@ def test_each_array_has_its_own_values() -> None:
 )
 def test_nothing_but_one_plain_array_is_remembered(content: object) -> None:
     decoded(content)
-    assert not array_header._known
+    assert not array_header.known
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -116,7 +116,7 @@ def test_an_array_that_was_read_only_stays_so_when_it_is_recalled(trusted: bool,
     for writable in (False, True, True):
         found: Any = serializers.decode("buffers", bytearray(frame), trusted=trusted, writable=writable)
         assert found.flags.writeable == (writable and not fixed)
-    assert len(array_header._known) == 1
+    assert len(array_header.known) == 1
 
 
 _made: list[int] = []
@@ -139,7 +139,7 @@ def test_what_a_trusted_pickle_does_beside_making_an_array_is_done_each_time() -
     for _ in range(3):
         np.testing.assert_array_equal(decoded(Counted(), trusted=True), np.arange(4.0))
     assert len(_made) == 3
-    assert not array_header._known
+    assert not array_header.known
 
 
 def test_a_buffer_of_another_size_is_refused_as_before() -> None:
@@ -150,8 +150,27 @@ def test_a_buffer_of_another_size_is_refused_as_before() -> None:
         serializers.decode("buffers", shorter, trusted=False)
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("change", [-8, -1, 1, 8])
+def test_a_frame_that_ends_elsewhere_is_refused_though_its_head_is_known(change: int, trusted: bool) -> None:
+    frame = bytes(serializers.encode("buffers", np.arange(4.0)))
+    serializers.decode("buffers", frame, trusted=trusted)
+    other = (frame + bytes(8))[: len(frame) + change]
+    with pytest.raises(DecodeError):
+        serializers.decode("buffers", other, trusted=trusted)
+
+
+def test_an_array_that_is_recalled_lies_where_its_frame_does() -> None:
+    frame = bytearray(serializers.encode("buffers", np.arange(4.0)))
+    for value in (1.0, 2.0, 3.0):
+        found: Any = serializers.decode("buffers", frame, trusted=False, writable=True)
+        found[:] = value
+        assert frame[-8:] == np.float64(value).tobytes()
+        assert found.ctypes.data % 8 == 0
+
+
 def test_no_more_is_remembered_than_its_bound(timings: Callable[..., None]) -> None:
     timings(known_array_headers=3)
     for size in range(1, 9):
         decoded(np.zeros(size))
-    assert len(array_header._known) <= 3
+    assert len(array_header.known) <= 3

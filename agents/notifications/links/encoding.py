@@ -78,7 +78,7 @@ class Encoding:
     def _encoded(self, content: object, arrays: bool, lies: Published | None) -> tuple[str, Body]:
         """Serializer and body; in a block where one may be had for ``lies``."""
         name = self._codec.serializer
-        allocate = None if lies is None else partial(self._allocate, lies)
+        allocate = None if lies is None else partial(self.allocate, lies)
         if arrays and name == "pickle":
             name, body = serializers.encode_arrays(content, allocate)
         else:
@@ -112,11 +112,16 @@ class Encoding:
             return name, body if published.slot is None else bytes(body)
         return self._encoded(published.content, arrays, None)
 
-    def slot(self, size: int) -> Slot | None:
-        """Writable memory that readers will see; None, and counted, when there is none."""
-        if not self.shares:
-            return None
-        slot = self._ring.allocate(size)
+    def allocate(self, published: Published, size: int) -> bytearray | memoryview:
+        """Writable memory for a content: a block that readers will see, where there is one and it helps."""
+        if size <= UNIX_LIMIT or published.slot is not None:
+            return plain_memory(size)
+        slot = published.slot = self._ring.allocate(size) or self._another(size)
+        return plain_memory(size) if slot is None else slot.buffer
+
+    def _another(self, size: int) -> Slot | None:
+        """A slot in the place of something else; None, and counted, when there is none."""
+        slot = None
         while slot is None and self._ring.full and self._make_room():
             slot = self._ring.allocate(size)
         if slot is None:
@@ -128,10 +133,3 @@ class Encoding:
         if published.slot is not None:
             self._ring.abandon(published.slot)
             published.slot, published.body, published.serializer = None, b"", ""
-
-    def _allocate(self, published: Published, size: int) -> bytearray | memoryview:
-        slot = self.slot(size) if size > UNIX_LIMIT and published.slot is None else None
-        if slot is None:
-            return plain_memory(size)
-        published.slot = slot
-        return slot.buffer

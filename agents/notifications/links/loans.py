@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ....protocol import buffers
 from ....protocol.errors import LocalProtocolError
 from ....protocol.lazily import Lazily
-from ....transport.transport import plain_memory
 from .encoding import Encoding
 from .published import Published
 from .ways import UNIX_LIMIT
@@ -61,11 +60,7 @@ def _place(encoding: Encoding, published: Published, like: Array) -> Array:
     """An array like another, in a frame of ``buffers`` where that is what readers get."""
     if like.nbytes <= UNIX_LIMIT or not encoding.frames_arrays:
         return like
-    frame, (place,) = buffers.encode_around(like, partial(_allocate, encoding, published))
+    allocate = partial(encoding.allocate, published) if encoding.shares else None
+    frame, (place,) = buffers.encode_around(like, allocate)
     published.serializer, published.body = "buffers", frame
-    return np.ndarray(like.shape, like.dtype, buffer=cast(bytearray, place))
-
-
-def _allocate(encoding: Encoding, published: Published, size: int) -> bytearray | memoryview:
-    published.slot = encoding.slot(size)
-    return plain_memory(size) if published.slot is None else published.slot.buffer
+    return np.ndarray(like.shape, like.dtype, place)
