@@ -9,12 +9,14 @@ from __future__ import annotations
 import copyreg
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from .errors import DecodeError
 
 Data = bytes | bytearray | memoryview
+
+_SIZED = frozenset({bytes, bytearray, str})
 
 
 def load_exactly(data: Data, views: list[memoryview] | None = None) -> object:
@@ -91,9 +93,66 @@ def teach(find: Callable[[type], Reduce | None]) -> None:
     dumps = _dumps
 
 
+BULKY = 1 << 16
+"""Bytes of a text or of bytes in a content that are not worth a copy more."""
+
+_FEW = 16
+
+
+def is_bulky(content: object) -> bool:
+    """Whether a content is a large text or bytes, or one of few things that it holds is."""
+    kind = type(content)
+    if kind in _SIZED:
+        return len(cast("str", content)) > BULKY
+    if kind is tuple or kind is list:
+        held: Iterable[object] = cast("tuple[object, ...]", content)
+    elif kind is dict:
+        held = cast("dict[object, object]", content).values()
+    else:
+        return False
+    if len(cast("tuple[object, ...]", content)) > _FEW:
+        return False
+    for each in held:  # noqa: SIM110 - a generator costs more than the look
+        if type(each) in _SIZED and len(cast("str", each)) > BULKY:
+            return True
+    return False
+
+
+def pieces(content: object, protocol: int, buffer_callback: Buffers | None = None) -> list[bytes]:
+    """As `dumps`, in pieces: large bytes are one as they are, where `dumps` copies them several times."""
+    sink = _Pieces()
+    _pickler(cast(io.BytesIO, sink), protocol, buffer_callback).dump(content)
+    return sink.written
+
+
+def joined(found: Sequence[bytes], allocate: Callable[[int], bytearray | memoryview] | None) -> Data:
+    """Pieces behind one another, in memory that ``allocate`` gives; without one in bytes."""
+    if allocate is None:
+        return b"".join(found)
+    size, at = sum(map(len, found)), 0
+    memory = memoryview(allocate(size))[:size]
+    for each in found:
+        memory[at : at + len(each)] = each
+        at += len(each)
+    return memory
+
+
+class _Pieces:
+    """What a pickler writes to."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.write = self.written.append
+
+
+def _pickler(sink: io.BytesIO, protocol: int, buffer_callback: Buffers | None) -> pickle.Pickler:
+    pickler = pickle.Pickler(sink, protocol, buffer_callback=buffer_callback)
+    if dumps is _dumps:
+        pickler.dispatch_table = _reducers
+    return pickler
+
+
 def _dumps(content: object, protocol: int, *, buffer_callback: Buffers | None = None) -> bytes:
     sink = io.BytesIO()
-    pickler = pickle.Pickler(sink, protocol, buffer_callback=buffer_callback)
-    pickler.dispatch_table = _reducers
-    pickler.dump(content)
+    _pickler(sink, protocol, buffer_callback).dump(content)
     return sink.getvalue()

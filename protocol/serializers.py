@@ -58,8 +58,8 @@ def encode(name: str, content: object, allocate: Allocate | None = None) -> Data
     Args:
         name: serializer name.
         content: what to send.
-        allocate: gives ``buffers`` the memory to write to, of at least that many bytes; default new memory.
-            The other serializers make bytes of their own.
+        allocate: gives ``buffers``, and large texts and bytes in a ``pickle``, the memory to write to, of at
+            least that many bytes; default new memory. Others make bytes of their own.
 
     Raises:
         LocalProtocolError: no serializer has that name.
@@ -87,6 +87,11 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
         if array is not None and array[1].nbytes > buffers.LARGE:
             return "buffers", buffers.write(array[0], array[1:], allocate)
         outside = buffers.Outside()
+        if pickles.is_bulky(content):
+            found = pickles.pieces(content, pickle.HIGHEST_PROTOCOL, outside)
+            if outside:
+                return "buffers", outside.beside(b"".join(found), allocate)
+            return "pickle", pickles.joined(found, allocate)
         body = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
         return ("buffers", outside.beside(body, allocate)) if outside else ("pickle", body)
     except Exception as error:
@@ -218,7 +223,12 @@ def _decode_pickle(data: Data, trusted: bool, _writable: bool) -> object:
 
 
 def _pickle_encoder(protocol: int) -> Encoder:
-    return lambda content, _allocate: pickles.dumps(content, protocol)
+    def encoded(content: object, allocate: Allocate | None) -> Data:
+        if pickles.is_bulky(content):
+            return pickles.joined(pickles.pieces(content, protocol), allocate)
+        return pickles.dumps(content, protocol)
+
+    return encoded
 
 
 def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from ....protocol import serializers
 from ....protocol.codec import Codec
@@ -19,6 +20,9 @@ from .ways import UNIX_LIMIT
 
 SCALARS = frozenset({bytes, str, int, float, bool, type(None)})
 """Classes in which no array can be."""
+
+SIZED = frozenset({bytes, str})
+"""Those of them that may be large."""
 
 _FRAME = 1 << 16  # bytes of a bundle beside its largest content, far more than enough
 
@@ -62,7 +66,8 @@ class Encoding:
             LocalProtocolError: when it is too large.
         """
         content, name = published.content, self._codec.serializer
-        if name == "pickle" and type(content) in SCALARS:
+        kind = cast("type[object]", type(content))
+        if name == "pickle" and kind in SCALARS and not (kind in SIZED and len(content) > UNIX_LIMIT):
             body = serializers.encode_pickle(content)
             if len(body) <= UNIX_LIMIT:
                 published.serializer, published.body = name, body
@@ -86,8 +91,8 @@ class Encoding:
         if len(body) > self._codec.max_content - _FRAME:
             limit = self._codec.max_content - _FRAME
             raise LocalProtocolError(f"content has {len(body)} bytes, the limit is {limit}")
-        if name != "buffers" and allocate is not None and len(body) > UNIX_LIMIT:
-            memory = allocate(len(body))
+        if lies is not None and lies.slot is None and name != "buffers" and len(body) > UNIX_LIMIT:
+            memory = self.allocate(lies, len(body))
             memory[: len(body)] = body
             return name, memoryview(memory)[: len(body)]  # the slot takes its own view away
         return name, body
