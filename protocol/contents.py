@@ -37,7 +37,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, cast
 
-from . import errors, exceptions, serializers
+from . import errors, exceptions, pickles, serializers
 from .errors import LockedBy, PzcError, RemoteError, SerializeError
 from .frames import PZC00
 from .shown import shown
@@ -103,6 +103,17 @@ def error_of(code: str, text: str) -> PzcError:
 def ps_message(action: str, options: object) -> tuple[str, str, object]:
     """A message of the Proxy-Server protocol."""
     return PS, action, options
+
+
+def is_bulky(content: Any) -> bool:
+    """Whether what a message of the Proxy-Server protocol gives or takes is, as `pickles.is_bulky`."""
+    if len(content) != 3:
+        return False
+    what = content[2]
+    if what.__class__ is dict:
+        args = what.get("args")
+        what = what.get("value") if args is None else args
+    return what.__class__ in pickles.HOLDING and pickles.is_bulky(what)
 
 
 def read_ps_message(content: Any) -> tuple[str, Any] | None:

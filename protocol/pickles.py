@@ -17,6 +17,8 @@ from .errors import DecodeError
 Data = bytes | bytearray | memoryview
 
 _SIZED = frozenset({bytes, bytearray, str})
+HOLDING = _SIZED | {tuple, list, dict}
+"""Classes of contents that may be bulky."""
 
 
 def load_exactly(data: Data, views: list[memoryview] | None = None) -> object:

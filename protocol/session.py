@@ -36,6 +36,7 @@ from typing import Any
 from . import ids, pickles, serializers, signing
 from .buffers import Allocate, Outside
 from .codec import FRESH_MS, Codec, stale, too_large
+from .contents import is_bulky
 from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
 from .frames import (
     PZC01,
@@ -221,6 +222,11 @@ class Session:
             return name, serializers.encode(name, content, self._memory(suite))
         outside = Outside() if arrays else None
         try:
+            if content.__class__ is tuple and is_bulky(content):
+                found = pickles.pieces(content, _PROTOCOL, outside)
+                if not outside:
+                    return name, pickles.joined(found, self._memory(suite))
+                return "buffers", outside.beside(b"".join(found), self._memory(suite))
             body: Buffer = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
             return ("buffers", outside.beside(body, self._memory(suite))) if outside else (name, body)
         except Exception as error:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol import pickles, serializers
+from pzc.protocol import contents, pickles, serializers
 
 LARGE = pickles.BULKY + 1
 PROTOCOL = pickle.HIGHEST_PROTOCOL
@@ -22,7 +22,7 @@ bulks = st.one_of(
     sizes.map(bytearray),
     st.integers(),
 )
-contents = st.one_of(
+some_contents = st.one_of(
     bulks,
     st.lists(bulks, max_size=4),
     st.lists(bulks, max_size=4).map(tuple),
@@ -30,7 +30,7 @@ contents = st.one_of(
 )
 
 
-@given(contents, st.sampled_from([0, 2, 3, 4, 5]), st.booleans())
+@given(some_contents, st.sampled_from([0, 2, 3, 4, 5]), st.booleans())
 def test_pieces_behind_one_another_are_the_pickle(content: Any, protocol: int, given_memory: bool) -> None:
     made = pickles.joined(pickles.pieces(content, protocol), bytearray if given_memory else None)
     assert pickle.loads(made) == content
@@ -58,3 +58,18 @@ def test_bytes_beside_a_large_array_go_into_the_pickle_of_one_frame() -> None:
 def test_a_long_list_is_not_looked_through() -> None:
     assert not pickles.is_bulky([b"x" * LARGE] * 100)
     assert pickles.is_bulky([b"x" * LARGE])
+
+
+@pytest.mark.parametrize(
+    ("action", "carried", "bulky"),
+    [
+        ("exec", {"name": "put", "args": (1, b"x" * LARGE)}, True),
+        ("exec", {"name": "put", "args": (1, 2)}, False),
+        ("setattr", {"name": "image", "value": "x" * LARGE}, True),
+        ("return", b"x" * LARGE, True),
+        ("return", np.arange(LARGE), False),
+        ("return", {"value": np.arange(4)}, False),
+    ],
+)
+def test_what_a_call_takes_and_gives_is_looked_at(action: str, carried: Any, bulky: bool) -> None:
+    assert contents.is_bulky(contents.ps_message(action, carried)) is bulky
