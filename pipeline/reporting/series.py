@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ PANELS = 40
 
 KEYS = 6
 """Keys of a topic that are drawn, likewise."""
+
+FIELDS = 32
+"""Fields of a content that are looked at, where that is a dictionary."""
 
 MARKS = 200
 """Gaps and alarms that are marked in a panel."""
@@ -42,11 +46,11 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Panel:
-    """The numbers of one agent and topic.
+    """The numbers of one agent and topic, or of one field of its contents where these are dictionaries.
 
     Attributes:
         agent: its name, or id.
-        topic: as published.
+        topic: as published; of a field ``topic.field``.
         count: of all numbers.
         lines: by key; empty text where there is none.
         more: keys that are not drawn.
@@ -80,21 +84,33 @@ _FIRST = r"""^\[\s*(?:\{"quantity": \[)?(-?[0-9][0-9.eE+-]*)\s*[,\]]"""
 _NUMBER = f"""coalesce(value_double, value_long, value_bool::int, case when value_json like '[%' then
     try_cast(regexp_extract(value_json, '{_FIRST}', 1) as double) end)"""
 
-_NUMBERS = f"""numbers as materialized (select * from (
-    select {_AGENT} agent, topic, coalesce(key, '') key, {_TIME} t, ({_NUMBER})::double v from notifications)
+# A content that is a dictionary, or a signal's first argument that is one.
+_OBJECT = """case when value_json like '{%' then value_json when value_json like '[{%'
+    then json_extract(value_json, '$[0]')::varchar end"""
+_FIELD = "[A-Za-z_][A-Za-z0-9_ -]{0,62}"
+
+_NUMBERS = f"""rows as (select {_AGENT} agent, topic, coalesce(key, '') key, {_TIME} t, ({_NUMBER})::double v,
+    {_OBJECT} object from notifications),
+fields as (select agent, topic, unnest(json_keys(object)[1:{FIELDS}]) field, key, t, object
+    from rows where v is null and object is not null),
+numbers as materialized (select * from (select agent, topic, '' field, key, t, v from rows
+    union all select agent, topic, field, key, t, try_cast(json_extract_string(object, field) as double)
+        from fields where regexp_full_match(field, '{_FIELD}')
+        and json_type(object, field) in ('DOUBLE', 'BIGINT', 'UBIGINT'))
     where isfinite(v))"""
 
 _LINES = f"""
 with {_NUMBERS},
-panels as (select agent, topic, count(*) count, min(t) start, max(t) - min(t) + 1 span,
+panels as (select agent, topic, field, count(*) count, min(t) start, max(t) - min(t) + 1 span,
     count(distinct key) keys
-    from numbers group by agent, topic order by count desc, agent, topic limit {PANELS}),
-chosen as (select agent, topic, key from numbers group by agent, topic, key
-    qualify row_number() over (partition by agent, topic order by count(*) desc, key) <= {KEYS})
-select agent, topic, key, any_value(p.count) count, any_value(p.keys) keys, avg(t)::bigint t, min(v) least,
-    avg(v) mean, max(v) greatest
-from numbers join panels p using (agent, topic) semi join chosen using (agent, topic, key)
-group by agent, topic, key, (t - p.start) * {POINTS} // p.span order by agent, topic, key, t"""
+    from numbers group by agent, topic, field order by count desc, agent, topic, field limit {PANELS}),
+chosen as (select agent, topic, field, key from numbers group by agent, topic, field, key
+    qualify row_number() over (partition by agent, topic, field order by count(*) desc, key) <= {KEYS})
+select agent, topic, field, key, any_value(p.count) count, any_value(p.keys) keys, avg(t)::bigint t,
+    min(v) least, avg(v) mean, max(v) greatest
+from numbers join panels p using (agent, topic, field) semi join chosen using (agent, topic, field, key)
+group by agent, topic, field, key, (t - p.start) * {POINTS} // p.span
+order by agent, topic, field, key, t"""
 
 _GAPS = f"""
 with told as (select {_AGENT} agent, publisher, epoch, topic, first_missing - 1 before, last_missing + 1 after
@@ -121,12 +137,16 @@ def panels(tables: Tables) -> list[Panel]:
     """What is to be drawn over time, by agent and topic; errors as `Tables.sql`."""
     gaps, alarms = _marks(tables, _GAPS), _marks(tables, _ALARMS)
     made: list[Panel] = []
-    for (agent, topic), rows in _grouped(tables, _LINES):
-        lines = {key: _line(list(each)) for key, each in groupby(rows, key=lambda row: row["key"])}
-        count, keys = rows[0]["count"], rows[0]["keys"]
+    for (agent, topic), found in _grouped(tables, _LINES):
         spans = [(_time(row["t"]), _time(row["upto"])) for row in gaps.get((agent, topic), [])]
         points = [(_time(row["t"]), row["value"]) for row in alarms.get((agent, topic), [])]
-        made.append(Panel(agent, topic, count, lines, keys - len(lines), spans, points))
+        for name, each in groupby(found, key=itemgetter("field")):
+            rows = list(each)
+            lines = {key: _line(list(some)) for key, some in groupby(rows, key=itemgetter("key"))}
+            count, more = rows[0]["count"], rows[0]["keys"] - len(lines)
+            # An alarm's value is of whichever field its limit looks at.
+            told = f"{topic}.{name}" if name else topic
+            made.append(Panel(agent, told, count, lines, more, spans, [] if name else points))
     return made
 
 

@@ -73,7 +73,26 @@ def test_each_topic_is_drawn_with_its_range(tmp_path: Path) -> None:
         "psu long: 5 numbers from -4 to 0.",
         "psu on: 5 numbers from 0 to 1.",
         "psu signal: 5 numbers from 5 to 45.",
+        "psu text.a: 1 number, 1.",
     ]
+
+
+def test_each_number_in_a_dictionary_is_drawn_by_its_name(tmp_path: Path) -> None:
+    many = ", ".join(f'"f{n}": {n}' for n in range(100))
+    store(
+        tmp_path, "notifications",
+        *(row(n, topic="room", value_json=f'{{"temp": {n}.5, "door": true, "unit": "3", "in \'x\'": 1}}') for n in range(3)),
+        *(row(n, topic="read", value_json=f'[{{"volts": {n}, "at": null}}, 7]') for n in range(3)),
+        row(0, topic="odd", value_json='{"$": 1, "/a": 2, "": 3, "nested": {"a": 1}, "list": [1]}'),
+        row(0, topic="wide", value_json=f"{{{many}}}"),
+    )  # fmt: skip
+    shown = told(tmp_path)
+    assert shown[:2] == [
+        "psu read.volts: 3 numbers from 0 to 2.",
+        "psu room.temp: 3 numbers from 0.5 to 2.5.",
+    ]
+    assert len(shown) == 2 + 32
+    assert all(text.startswith("psu wide.f") for text in shown[2:])
 
 
 def test_one_number_is_drawn_and_none_is_said(tmp_path: Path) -> None:
