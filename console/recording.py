@@ -25,6 +25,8 @@ ALL = "*"
 
 MAX_SPEED = "max"
 
+NAME = "recorder"
+
 _DRAIN = 2.0
 
 
@@ -41,7 +43,9 @@ def add_commands(commands: Commands) -> None:
         help="agent, or pattern of names; without a topic all of them",
     )
     record.add_argument("--journal", type=Path, required=True, metavar="DIR", help="created when absent")
-    record.add_argument("--name", default="recorder", help="of the recorder, in file names; default recorder")
+    record.add_argument(
+        "--name", help=f"of the recorder, in file names; default {NAME}, refused while another one runs"
+    )
     record.add_argument(
         "--age", type=seconds, metavar="S", help="write a segment at least every so many seconds; default 5"
     )
@@ -93,11 +97,12 @@ def run_record(args: argparse.Namespace) -> int:
         options["keep_seconds"] = args.keep_days * 86_400.0
     if args.keep_gb is not None:
         options["keep_bytes"] = int(args.keep_gb * 1e9)
-    check_name(
-        args.name, "another recorder of that name would take its mailboxes; give this one another by --name"
-    )
+    name = args.name
+    if name is None:
+        name = NAME
+        check_name(name, "this one would take its mailboxes; give it a name of its own by --name")
     signals = Signals()
-    with Recorder(args.journal, sources, name=args.name, **options) as recorder:
+    with Recorder(args.journal, sources, name=name, **options) as recorder:
         signals.interrupt = False
         _announce_recorder(recorder, args)
         waiting = threading.Event()
