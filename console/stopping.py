@@ -93,8 +93,9 @@ def run_cancel(args: argparse.Namespace) -> int:
         left = _left(proxy) if count else []
     if args.json:
         write_json({"cancelled": count, "running": [call.member for call in left]})
-    elif not left:
-        write(f"{count} call{'' if count == 1 else 's'} cancelled")
+    elif not left or count > len(left):
+        ended = count - len(left)
+        write(f"{ended} call{'' if ended == 1 else 's'} cancelled")
     for call in left:
         say(f"{call.member} was told to end, and goes on: it ends where its code asks pzc.cancelled()")
     if args.id and not count:
@@ -103,7 +104,7 @@ def run_cancel(args: argparse.Namespace) -> int:
 
 
 def _left(proxy: Proxy) -> list[Running]:
-    """The calls that were told to end and go on, after a moment in which they may."""
+    """The calls that were told to end and go on, after a moment in which they may end."""
     deadline, pause = time.monotonic() + ENDING, threading.Event()
     while left := [call for call in running(proxy) if call.cancelled]:
         if time.monotonic() > deadline:
