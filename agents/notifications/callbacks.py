@@ -123,7 +123,7 @@ class Called(ABC):
                     elif self.proofs < quick_proofs:
                         self.proofs += 1
                 notification = None  # else it would be kept beyond its end
-                entry.ledger.consumed(entry)
+                entry.book.consumed(entry)
                 if self.proofs < quick_proofs or now >= until:
                     with mutex:
                         self._pumping = bool(inbox.items)

@@ -96,7 +96,7 @@ class Reading(ABC):
         try:
             return own(entry.notification or entry.open())
         finally:
-            entry.ledger.consumed(entry)
+            entry.book.consumed(entry)
 
     @contextmanager
     def recv_zero_copy(self, timeout: float | None = None) -> Generator[Notification]:

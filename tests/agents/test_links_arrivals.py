@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Notification
-from pzc.agents.notifications.links.arrivals import Arrival, Flow, Ledger
+from pzc.agents.notifications.links.arrivals import Arrival, Flow, HeldArrivals
 from pzc.protocol.errors import DecodeError, RemoteProtocolError
 
 from tests.contract.rigs.peers import run_threads
@@ -18,28 +18,28 @@ MIB = 1 << 20
 
 
 class News:
-    """What a ledger tells."""
+    """What held arrivals tell."""
 
     def __init__(self) -> None:
         self.told: list[bool] = []
         self.woken = 0
         self.flow = Flow()
-        self.ledger = Ledger(self.told.append, self.wake)
+        self.arrivals = HeldArrivals(self.told.append, self.wake)
 
     def wake(self) -> None:
         self.woken += 1
 
     def arrive(self, number: int, left: int, content: Any = None, *, leased: int = 0) -> Arrival:
-        assert not self.ledger.entered(number, 1, self.flow)
+        assert not self.arrivals.entered(number, 1, self.flow)
         if leased:
-            self.ledger.lease(number, leased)
-        arrival = Arrival(self.ledger, number, "t", "", 7, number, leased > 0)
+            self.arrivals.lease(number, leased)
+        arrival = Arrival(self.arrivals, number, "t", "", 7, number, leased > 0)
         arrival.left = left
         arrival.make = lambda: Notification("p", "", "t", "", number, 7, 0.0, 0.0, content)
         return arrival
 
     def report(self) -> tuple[int, int, list[int]] | None:
-        return self.ledger.report(always=False)
+        return self.arrivals.report(always=False)
 
 
 def test_a_notification_is_done_when_its_last_subscription_is() -> None:
@@ -81,7 +81,7 @@ def leased(news: News, number: int, left: int) -> Arrival:
     import weakref
 
     block = np.zeros(10, np.uint8)
-    weakref.finalize(block, news.ledger.view_ended, number)
+    weakref.finalize(block, news.arrivals.view_ended, number)
     return news.arrive(number, left, block, leased=MIB)
 
 
@@ -94,7 +94,7 @@ def test_a_leased_notification_is_not_done_while_a_view_is_kept() -> None:
     del kept
     gc.collect()
     assert news.woken == 1
-    news.ledger.settle()
+    news.arrivals.settle()
     assert news.report() == (1, 1, [])
     assert news.told[-1] is True
 
@@ -127,7 +127,7 @@ def test_what_is_done_is_told_in_a_while_and_once_until_the_next_report() -> Non
 def test_what_is_done_counts_no_more_before_anybody_is_told() -> None:
     news = News()
     news.arrive(1, 1).consumed()
-    assert len(news.ledger) == 0
+    assert len(news.arrivals) == 0
 
 
 def test_half_a_window_is_told_now() -> None:
@@ -174,7 +174,7 @@ def test_a_block_of_a_topic_without_a_window_is_given_back_at_once() -> None:
 
 def test_what_somebody_waits_for_is_told_now() -> None:
     news = News()
-    news.ledger.hurry = 1
+    news.arrivals.hurry = 1
     first, second, _ = (news.arrive(number, 1) for number in range(1, 4))
     first.consumed()
     assert news.told == [True]
@@ -186,16 +186,16 @@ def test_what_somebody_waits_for_is_told_now() -> None:
 def test_a_number_that_came_before_is_refused_and_a_hole_is_an_error() -> None:
     news = News()
     news.arrive(1, 1)
-    assert news.ledger.entered(1, 2, news.flow) == 1
+    assert news.arrivals.entered(1, 2, news.flow) == 1
     with pytest.raises(RemoteProtocolError):
-        news.ledger.entered(4, 1, news.flow)
+        news.arrivals.entered(4, 1, news.flow)
 
 
 def test_a_sign_of_life_tells_what_was_told_before() -> None:
     news = News()
     news.arrive(1, 1).consumed()
     assert news.report() == (1, 1, [])
-    assert news.ledger.report(always=True) == (1, 1, [])
+    assert news.arrivals.report(always=True) == (1, 1, [])
 
 
 @given(st.permutations(range(1, 13)), st.sets(st.integers(0, 12)))
@@ -211,5 +211,5 @@ def test_in_whatever_order_they_are_done_all_are_told_once(order: list[int], rep
             _, upto, others = report
             assert set(range(1, upto + 1)) <= done
             assert set(others) <= done
-    assert news.ledger.report(always=True) == (12, 12, [])
-    assert len(news.ledger) == 0
+    assert news.arrivals.report(always=True) == (12, 12, [])
+    assert len(news.arrivals) == 0

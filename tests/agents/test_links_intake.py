@@ -69,7 +69,7 @@ class Bench:
             errand()()
 
     def done(self) -> tuple[int, int, list[int]] | None:
-        return self.intake.ledger.report(always=False)
+        return self.intake.arrivals.report(always=False)
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ class Bench:
         peer = Peer("tcp://127.0.0.1:1", "PZC01", PUBLISHER, EPOCH, "psu", "", 0, {}, key_id)
         self.roster, self._executor, self._key_id = Roster(), executor, key_id
         self.intake = MailboxIntake(
-            Protocol(KEY), peer, Counters(), lambda *_: None, lambda each: each.ledger.settle(), self.roster
+            Protocol(KEY), peer, Counters(), lambda *_: None, lambda each: each.arrivals.settle(), self.roster
         )
 
     def subscribe(self, topic: str = "t", *, confirmed: bool = True, **how: Any) -> Subscription:
@@ -91,7 +91,7 @@ class Bench:
 
     @property
     def upto(self) -> int:
-        report = self.intake.ledger.report(always=True)
+        report = self.intake.arrivals.report(always=True)
         assert report is not None
         return report.upto
 

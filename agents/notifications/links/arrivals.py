@@ -52,7 +52,7 @@ class Arrival(Struct, eq=False):
     """One notification for all subscriptions of this process that want it.
 
     Attributes:
-        ledger: where its end is written down.
+        book: where its end is written down.
         number: in the link.
         topic: of the notification.
         key: of the notification.
@@ -66,7 +66,7 @@ class Arrival(Struct, eq=False):
         sent_ms: the publisher's Unix time in milliseconds.
     """
 
-    ledger: Book
+    book: Book
     number: int
     topic: str
     key: str
@@ -92,7 +92,7 @@ class Arrival(Struct, eq=False):
             return notification
         lock = self.lock
         if lock is None:
-            with self.ledger.lock:
+            with self.book.lock:
                 lock = self.lock = self.lock or threading.Lock()
         with lock:
             make, self.make = self.make, None
@@ -108,7 +108,7 @@ class Arrival(Struct, eq=False):
 
     def consumed(self) -> None:
         """A subscription is done with it; keep no reference to its content when calling."""
-        self.ledger.consumed(self)
+        self.book.consumed(self)
 
     def forget(self) -> None:
         """Let go of the content."""
@@ -189,7 +189,7 @@ def alone(arrival: Arrival) -> Together:
     return Together(arrival.topic, [arrival], arrival.size)
 
 
-class Ledger:
+class HeldArrivals:
     """What of one link this process has and is not done with; safe from any thread.
 
     Args:

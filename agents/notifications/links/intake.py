@@ -31,7 +31,7 @@ from ....transport.wire import Protocol
 from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
-from .arrivals import Arrival, Ledger, LeftOut, Make, Together, alone
+from .arrivals import Arrival, HeldArrivals, LeftOut, Make, Together, alone
 from .inward import Received
 from .places import Place
 from .reception import Call, Errand
@@ -56,12 +56,12 @@ class Intake:
         protocol: decodes.
         peer: the publisher.
         counters: where everything is counted.
-        on_news: as that of `Ledger`, with this intake before it.
-        wake: as that of `Ledger`, with this intake.
+        on_news: as that of `HeldArrivals`, with this intake before it.
+        wake: as that of `HeldArrivals`, with this intake.
 
     Attributes:
         peer: the publisher; its handshake may be renewed.
-        ledger: what is not done.
+        arrivals: what is not done.
     """
 
     _gathers = False
@@ -76,7 +76,7 @@ class Intake:
         wake: Callable[[Intake], object],
     ) -> None:
         self.peer = peer
-        self.ledger = Ledger(partial(on_news, self), partial(wake, self))
+        self.arrivals = HeldArrivals(partial(on_news, self), partial(wake, self))
         self._protocol = protocol
         self._counters = counters
         self._counted = counters.tally()  # by one thread at a time
@@ -105,12 +105,12 @@ class Intake:
             RemoteProtocolError: when notifications are missing before it.
             Starved: when no descriptor is left for a block.
         """
-        notify, receipts = received.notify, self.ledger.receipts
+        notify, receipts = received.notify, self.arrivals.receipts
         if received.fd >= 0:
             self._map(notify.lent, received.fd)
         first, runs, before = notify.first, notify.runs, receipts.received
         if notify.hurry:
-            self.ledger.hurry = first + sum([len(run.rows) for run in runs]) - 1
+            self.arrivals.hurry = first + sum([len(run.rows) for run in runs]) - 1
         ready: list[Subscription] = []
         errands: list[Errand] = []
         if notify.about:
@@ -173,9 +173,9 @@ class Intake:
 
         ``decoded``: what was decoded of another run with the same rows, or will be wanted by one.
         """
-        ledger, now = self.ledger, time.time()
+        arrivals, now = self.arrivals, time.time()
         wanted, flow, topic, rows = wanting.places, wanting.flow, run.topic, run.rows
-        repeated = ledger.entered(first, len(rows), flow)
+        repeated = arrivals.entered(first, len(rows), flow)
         together, epoch, readers = None, self.peer.epoch, len(wanted)
         for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
             block = row.block > 0
@@ -196,15 +196,15 @@ class Intake:
             except ProtocolError:  # counted there, and a loss here
                 pass
             arrival = Arrival(
-                ledger, number, topic, row.key, epoch, row.number, block, made, readers, make,
+                arrivals, number, topic, row.key, epoch, row.number, block, made, readers, make,
                 None, None, row.size or len(row.body), row.sent_ms,
             )  # fmt: skip
             if made is None and make is None:
                 entered.append((wanted, LeftOut(topic, row.number, 1)))
                 together = None
-                ledger.unwanted(arrival)
+                arrivals.unwanted(arrival)
             elif not wanted:
-                ledger.unwanted(arrival)
+                arrivals.unwanted(arrival)
             elif together is None:
                 together = Together(topic, [arrival], arrival.size)
                 entered.append((wanted, together))
@@ -222,19 +222,19 @@ class Intake:
         position, following = notify.first, iter(notifications)
         for run in notify.runs:
             wanted, flow, *_ = roster.wanting(run.interests)
-            new = len(run.rows) - self.ledger.entered(position, len(run.rows), flow)
+            new = len(run.rows) - self.arrivals.entered(position, len(run.rows), flow)
             for number, notification in enumerate(islice(following, len(run.rows)), position):
                 if number < position + len(run.rows) - new:
                     continue
                 arrival = Arrival(
-                    self.ledger, number, run.topic, notification.key, notification.epoch,
+                    self.arrivals, number, run.topic, notification.key, notification.epoch,
                     notification.sequence, notification=notification, left=len(wanted),
                     sent_ms=int(notification.sent_at * 1000),
                 )  # fmt: skip
                 if wanted:
                     ready += hand_on(wanted, alone(arrival))
                 else:
-                    self.ledger.unwanted(arrival)
+                    self.arrivals.unwanted(arrival)
             position += len(run.rows)
         return partial(start, ready)
 
@@ -245,8 +245,8 @@ class Intake:
         return partial(_end, found)
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
-        self.ledger.lease(number, row.size)
-        ended = partial(self.ledger.view_ended, number)
+        self.arrivals.lease(number, row.size)
+        ended = partial(self.arrivals.view_ended, number)
         try:
             return self._mapped.view(row.block, row.size, ended)
         except ValueError as exc:
@@ -264,7 +264,7 @@ class Intake:
         trusts: bool = False,
         initial: bool = False,
     ) -> Notification:
-        if lent and not self.ledger.lend(lent):
+        if lent and not self.arrivals.lend(lent):
             body = bytes(body)
         name, size, peer = row.serializer, len(body), self.peer
         try:

@@ -124,9 +124,9 @@ class Link:
         call, counters = self._loop.call, self._carriers.counters
         make = Intake if self.mailbox is None else partial(MailboxIntake, roster=self._places)
         self._intake = make(
-            self._protocol, peer, counters, self._on_news, lambda each: call(each.ledger.settle)
+            self._protocol, peer, counters, self._on_news, lambda each: call(each.arrivals.settle)
         )
-        self._reports = Reports(self._link, self._intake.ledger, self._places, self.mailbox)
+        self._reports = Reports(self._link, self._intake.arrivals, self._places, self.mailbox)
         if self._parked:
             self._reports.park()
 
@@ -209,13 +209,13 @@ class Link:
         intake = self._intake
         carrier: Any = way.kind
         try:
-            asked = Open(self._link, intake.ledger.receipts.received, carrier, self.mailbox, self._tenure)
+            asked = Open(self._link, intake.arrivals.receipts.received, carrier, self.mailbox, self._tenure)
             answer = expected(self.peer, way.open(asked, deadline), Opened)
         except BaseException:
             way.close()
             raise
         intake.map_anew()
-        intake.ledger.repeat()
+        intake.arrivals.repeat()
         self._liveness = Liveness(monotonic())
         self._way, self._lost, self._tenure = way, False, answer.tenure
         self._watch()
@@ -363,7 +363,7 @@ class Link:
         return {
             "publisher": self.peer.agent_id, "endpoint": self.peer.endpoint, "transport": self.kind,
             "link": self._link, "mailbox": self.mailbox, "state": self._liveness.state(monotonic()),
-            "undone": len(self._intake.ledger), "subscriptions": len(self._places),
+            "undone": len(self._intake.arrivals), "subscriptions": len(self._places),
             "counts": self._carriers.counters.as_dict(),
         }  # fmt: skip
 

@@ -37,7 +37,7 @@ from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.wire import Protocol
 from ..columns import Burst, Sink
-from .arrivals import Arrival, Ledger, Make, Together
+from .arrivals import Arrival, HeldArrivals, Make, Together
 from .intake import Decoded, Handed, Intake, OnNews
 from .inward import Received
 from .places import Place
@@ -51,12 +51,12 @@ class Manual:
     """What is done with when it was acknowledged; safe from any thread.
 
     Args:
-        ledger: where it ends.
+        arrivals: where it ends.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.lock = ledger.lock
-        self._ledger = ledger
+    def __init__(self, arrivals: HeldArrivals) -> None:
+        self.lock = arrivals.lock
+        self._arrivals = arrivals
 
     def receipted(self, make: Make, number: int) -> Notification:
         """A notification with its receipt."""
@@ -69,7 +69,7 @@ class Manual:
         seen = arrival.notification is not None
         arrival.forget()
         if not seen:
-            self._ledger.ended((arrival.number,))
+            self._arrivals.ended((arrival.number,))
 
     def acknowledge(self, receipts: Sequence[Receipt], /) -> None:
         """These are done with; those that were before change nothing."""
@@ -80,7 +80,7 @@ class Manual:
                     receipt.open = False
                     fresh.append(receipt.number)
         if fresh:
-            self._ledger.ended(fresh)
+            self._arrivals.ended(fresh)
 
 
 class _Part(NamedTuple):
@@ -114,7 +114,7 @@ class MailboxIntake(Intake):
         super().__init__(protocol, peer, counters, on_news, wake)
         self._opener = Opener(peer.agent_id, peer.epoch, peer.publishing)
         self._open = partial(protocol.open, kind=Kind.NOTIFICATION, judge_time=False)
-        self._manual = Manual(self.ledger)
+        self._manual = Manual(self.arrivals)
         self._roster = roster
         self._pouring = threading.Lock()
         self._poured: list[tuple[Sink, Burst, list[_Part]]] = []
@@ -186,12 +186,12 @@ class MailboxIntake(Intake):
             return None
         following, parts = notify.first, list[_Part]()
         for run, wanted in zip(notify.runs, wanting, strict=True):
-            repeated = self.ledger.entered(following, len(run.rows), wanted.flow)
+            repeated = self.arrivals.entered(following, len(run.rows), wanted.flow)
             following += len(run.rows)
             if repeated < len(run.rows):
                 parts.append(_Part(wanted.places, run.topic, run.rows[repeated:]))
         came = sum([len(part.rows) for part in parts])
-        done = partial(self.ledger.ended, range(following - came, following))
+        done = partial(self.arrivals.ended, range(following - came, following))
         return partial(self._gather, sink, parts, key_id, done)
 
     def _gather(self, sink: Sink, parts: list[_Part], key_id: str, done: Callable[[], object]) -> Call:
@@ -237,9 +237,9 @@ class MailboxIntake(Intake):
             super()._enter(first, run, key_id, wanting, entered, decoded)
             return
         usual = tuple([place for place in wanting.places if place not in special])
-        repeated = self.ledger.entered(first, len(run.rows), wanting.flow)
+        repeated = self.arrivals.entered(first, len(run.rows), wanting.flow)
         for number in range(first + repeated, first + len(run.rows)):
-            self.ledger.divide(number, len(special) + bool(usual))
+            self.arrivals.divide(number, len(special) + bool(usual))
         sharing = [*((place,) for place in special), *([usual] if usual else [])]
         for places in sharing:
             together = Together(run.topic, [])
@@ -257,7 +257,7 @@ class MailboxIntake(Intake):
         if manual:
             make = partial(self._manual.receipted, make, number)
         return Arrival(
-            self._manual if manual else self.ledger, number, topic, row.key, self.peer.epoch, row.number,
+            self._manual if manual else self.arrivals, number, topic, row.key, self.peer.epoch, row.number,
             left=len(places), make=make, size=len(row.body), sent_ms=row.sent_ms,
         )  # fmt: skip
 

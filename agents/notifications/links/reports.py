@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....delivery import receipts
 from ....protocol import limits
 from ....protocol.link_messages import Report
-from .arrivals import Ledger
+from .arrivals import HeldArrivals
 from .roster import Roster
 
 LAST_WORD = 0.001
@@ -17,14 +17,14 @@ class Reports:
 
     Args:
         link: its id.
-        ledger: what of it is not done.
+        arrivals: what of it is not done.
         roster: the subscriptions.
         mailbox: its name; None for a link that reads none.
     """
 
-    def __init__(self, link: str, ledger: Ledger, roster: Roster, mailbox: str | None) -> None:
+    def __init__(self, link: str, arrivals: HeldArrivals, roster: Roster, mailbox: str | None) -> None:
         self._link = link
-        self._ledger = ledger
+        self._arrivals = arrivals
         self._roster = roster
         self._keeps = mailbox is not None
         self._last: receipts.Report | None = None
@@ -32,19 +32,19 @@ class Reports:
 
     def park(self) -> None:
         """What is done with from now on is not told: the mailbox stays as it is."""
-        self._last = self._ledger.report(always=True)
+        self._last = self._arrivals.report(always=True)
 
     def next(self, *, always: bool) -> Report | None:
         """What nobody answers; None when nothing is new, unless ``always``."""
         always = always or (self._keeps and self._roster.paused is not self._paused)
-        news = None if self._last is not None else self._ledger.report(always=always)
+        news = None if self._last is not None else self._arrivals.report(always=always)
         return None if news is None else self._report(news)
 
     def poll(self, again: bool) -> Report:
         """What is answered by what comes next; ``again``: the answer before may be lost."""
         if again:
-            self._ledger.repeat()
-        told = self._last or self._ledger.report(always=True) or receipts.Report(0, 0, [])
+            self._arrivals.repeat()
+        told = self._last or self._arrivals.report(always=True) or receipts.Report(0, 0, [])
         return self._report(told, limits.current.mail_hold)
 
     def last(self) -> Report | None:
@@ -55,5 +55,5 @@ class Reports:
         room = 0
         self._paused = self._keeps and self._roster.paused
         if self._keeps and self._last is None and not self._paused:
-            room = told.received + max(0, self._roster.bound - len(self._ledger))
+            room = told.received + max(0, self._roster.bound - len(self._arrivals))
         return Report(self._link, *told, hold, room)
