@@ -31,8 +31,8 @@ from ...transport.wire import Protocol
 from .filters import Filters
 from .heartbeat import Heartbeat, beat_filter
 from .links.bursts import SMALL
+from .links.publication import Publication
 from .links.topics import Advertised
-from .links.turns import Turn
 from .voices import Voice, Voices
 
 logger = logging.getLogger("pzc.publisher")
@@ -117,36 +117,36 @@ class Broadcast:
 
     # --- publishing ----------------------------------------------------------------------------------
 
-    def seal(self, turn: Turn, number: int, voices: Iterable[Voice]) -> list[Outgoing]:
+    def seal(self, publication: Publication, number: int, voices: Iterable[Voice]) -> list[Outgoing]:
         """Frames of a publication in each of these voices; a mailbox gets the very same.
 
         Raises:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        published, outgoing = turn.published, list[Outgoing]()
+        published, outgoing = publication.published, list[Outgoing]()
         topic, key, encode = published.topic, published.key, self._protocol.encode
         for voice in voices:
             if voice is self._voices.own:
-                name, body = turn.aired = turn.aired or self._encode(turn)
+                name, body = publication.aired = publication.aired or self._encode(publication)
                 frames = self._records.seal(topic, number, key, published.sent_ms, name, body)
                 outgoing.append((topic, number, [*frames]))
-                if turn.mail is not None and turn.mail[0] == name:
-                    turn.proof = frames[2:]
+                if publication.mail is not None and publication.mail[0] == name:
+                    publication.proof = frames[2:]
             else:
                 dialect, sender = voice
                 made = encode(sender, topic, published.content, sequence=number, key=key, dialect=dialect)
                 outgoing.append(("", 0, made))
         return outgoing
 
-    def _encode(self, turn: Turn) -> tuple[str, Body]:
+    def _encode(self, publication: Publication) -> tuple[str, Body]:
         """The content, as it was encoded for others where that is the same."""
-        published, codec = turn.published, self._protocol.codec
+        published, codec = publication.published, self._protocol.codec
         name = codec.serializer
         if published.serializer == name and published.slot is None:
             body = published.body
-        elif turn.mail is not None and turn.mail[0] == name:
-            body = turn.mail[1]
+        elif publication.mail is not None and publication.mail[0] == name:
+            body = publication.mail[1]
         else:
             body = serializers.encode(name, published.content)
         if len(body) > codec.max_content:

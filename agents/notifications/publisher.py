@@ -25,9 +25,9 @@ from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC
 from .keeping import Keeping
 from .links.mailboxes import SHARE, give_way
+from .links.publication import Publication, Route
 from .links.published import Published
 from .links.subscribers import Subscribers
-from .links.turns import Route, Turn
 from .voices import Voice
 
 _MOST_PLANS = 10_000
@@ -133,56 +133,62 @@ class Publisher:
         self, published: Published, dialects: tuple[str, ...] | None = None, ack_wait: float | None = None
     ) -> int:
         """As `publish`, of what may have its body already; that is given back when it is not published."""
-        turn, subscribers = Turn(published, monotonic()), self._subscribers
+        publication, subscribers = Publication(published, monotonic()), self._subscribers
         try:
-            number = self._publish(turn, dialects, ack_wait)
+            number = self._publish(publication, dialects, ack_wait)
         except BaseException:
-            subscribers.withdraw(turn)
+            subscribers.withdraw(publication)
             raise
-        if turn.carriers or turn.route.mailboxes:
-            subscribers.flush(turn)
+        if publication.carriers or publication.route.mailboxes:
+            subscribers.flush(publication)
             if published.waited:
-                subscribers.wait_until_done(turn)
-            if not number & SHARE - 1 and turn.route.mailboxes and not self._loop.in_thread():
-                give_way(turn.route.mailboxes, turn.since)
+                subscribers.wait_until_done(publication)
+            if not number & SHARE - 1 and publication.route.mailboxes and not self._loop.in_thread():
+                give_way(publication.route.mailboxes, publication.since)
         return number
 
-    def _publish(self, turn: Turn, dialects: tuple[str, ...] | None, ack_wait: float | None) -> int:
+    def _publish(
+        self, publication: Publication, dialects: tuple[str, ...] | None, ack_wait: float | None
+    ) -> int:
         subscribers, broadcast, topic, admitted = (
             self._subscribers,
             self._broadcast,
-            turn.published.topic,
+            publication.published.topic,
             False,
         )
         if self.closed:
             raise _over()
         if self.declared.classes:
-            self.declared.check(topic, turn.published.content)
+            self.declared.check(topic, publication.published.content)
         while True:
             version, plans = broadcast.version, self._plans
             plan = plans.get(topic)
             if plan is None or plan.version != subscribers.routes.version or plan.heard != version:
                 plan = self._plan(topic, version, plans)
-            if plan.throttled and not admitted and subscribers.routes.is_throttled(topic, turn.since):
-                subscribers.withdraw(turn)
+            if plan.throttled and not admitted and subscribers.routes.is_throttled(topic, publication.since):
+                subscribers.withdraw(publication)
                 return self._numbers.get(topic, 0)
-            admitted, turn.route, number = True, plan.route, self._numbers.get(topic, 0) + 1
-            turn.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
-            if plan.waits and not (plan.has_room() or subscribers.admission.admit(turn)):
-                subscribers.admission.wait(turn)
+            admitted, publication.route, number = True, plan.route, self._numbers.get(topic, 0) + 1
+            publication.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
+            if plan.waits and not (plan.has_room() or subscribers.admission.admit(publication)):
+                subscribers.admission.wait(publication)
                 continue
-            if plan.plain and not turn.published.serializer:
+            if plan.plain and not publication.published.serializer:
                 subscribers.encoding.encode(
-                    turn.published, blocks=plan.route.blocks, arrays=plan.route.arrays
+                    publication.published, blocks=plan.route.blocks, arrays=plan.route.arrays
                 )
-            elif plan.mailed and not turn.published.serializer:
-                turn.mail = turn.mail or subscribers.encoding.copy(turn.published, plan.arrays)
+            elif plan.mailed and not publication.published.serializer:
+                publication.mail = publication.mail or subscribers.encoding.copy(
+                    publication.published, plan.arrays
+                )
             elif plan.encodes:
-                self._encode(turn, plan)
+                self._encode(publication, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
-            turn.carriers = (*turn.route.subscribers, broadcast) if voices else turn.route.subscribers
+            publication.carriers = (
+                (*publication.route.subscribers, broadcast) if voices else publication.route.subscribers
+            )
             late = version if dialects is None else None
-            if taken := (self._air if voices else self._number)(turn, plan, number, voices, late):
+            if taken := (self._air if voices else self._number)(publication, plan, number, voices, late):
                 return taken
 
     def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
@@ -214,43 +220,44 @@ class Publisher:
             plans[topic] = plan
         return plan
 
-    def _encode(self, turn: Turn, plan: Plan) -> None:
+    def _encode(self, publication: Publication, plan: Plan) -> None:
         """Encode for links, mailboxes and what is kept.
 
         Raises:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        published, subscribers, route = turn.published, self._subscribers, plan.route
+        published, subscribers, route = publication.published, self._subscribers, plan.route
         encoding = subscribers.encoding
         if published.serializer == "buffers" and not (route.arrays or encoding.frames_all):
             encoding.give_back(published)
         if route.remote and not published.serializer:
             encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
         if plan.kept:
-            turn.kept = self.keeping.encode(published)
+            publication.kept = self.keeping.encode(published)
         if route.mailboxes:
-            turn.mail = turn.mail or encoding.copy(published, plan.arrays)
+            publication.mail = publication.mail or encoding.copy(published, plan.arrays)
 
     def _air(
-        self, turn: Turn, plan: Plan, number: int, voices: tuple[Voice, ...], version: int | None
-    ) -> int:
+        self, publication: Publication, plan: Plan, number: int, voices: tuple[Voice, ...],
+        version: int | None,
+    ) -> int:  # fmt: skip
         """As `_number`, of what is broadcast in these voices, too; nobody waits while it is sealed."""
-        topic, broadcast = turn.published.topic, self._broadcast
-        turn.published.sent_ms = time_ns() // 1_000_000
-        sealed = broadcast.seal(turn, number, voices)
+        topic, broadcast = publication.published.topic, self._broadcast
+        publication.published.sent_ms = time_ns() // 1_000_000
+        sealed = broadcast.seal(publication, number, voices)
         with self._publishing:  # which sends in the order of numbers
             last = self._numbers.get(topic, 0)
             if number <= last:  # another one was quicker
-                if plan.waits and not self._subscribers.admission.has_room(turn):
+                if plan.waits and not self._subscribers.admission.has_room(publication):
                     return 0
-                number, turn.published.sent_ms = last + 1, time_ns() // 1_000_000
-                sealed = broadcast.seal(turn, number, voices)
-            return self._number(turn, plan, number, voices, version, sealed)
+                number, publication.published.sent_ms = last + 1, time_ns() // 1_000_000
+                sealed = broadcast.seal(publication, number, voices)
+            return self._number(publication, plan, number, voices, version, sealed)
 
     def _number(
-        self, turn: Turn, plan: Plan, number: int, voices: tuple[Voice, ...], version: int | None,
-        sealed: list[Outgoing] | None = None,
+        self, publication: Publication, plan: Plan, number: int, voices: tuple[Voice, ...],
+        version: int | None, sealed: list[Outgoing] | None = None,
     ) -> int:  # fmt: skip
         """Take the next number and hand it to all, at one moment; 0, and nothing was done, when that is over.
 
@@ -259,7 +266,7 @@ class Publisher:
         first.
         """
         published, subscribers, numbers, broadcast = (
-            turn.published,
+            publication.published,
             self._subscribers,
             self._numbers,
             self._broadcast,
@@ -267,10 +274,10 @@ class Publisher:
         topic = published.topic
         if sealed is None:
             published.sent_ms = time_ns() // 1_000_000
-        encoded = turn.mail or turn.aired
+        encoded = publication.mail or publication.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         with subscribers.lock:
-            if plan.windows is None and plan.waits and not subscribers.admission.has_room(turn):
+            if plan.windows is None and plan.waits and not subscribers.admission.has_room(publication):
                 return 0
             if subscribers.routes.version != plan.version:
                 return 0
@@ -278,24 +285,24 @@ class Publisher:
             if (numbers[topic] if topic in numbers else 0) + 1 != number:  # noqa: SIM401
                 return 0
             numbers[topic] = number
-            subscribers.commit(turn, number, size)
-            if turn.kept is not None:
-                self.keeping.keep(published, turn.kept)
+            subscribers.commit(publication, number, size)
+            if publication.kept is not None:
+                self.keeping.keep(published, publication.kept)
             self._counted["published"] += 1
         if sealed is not None:
             broadcast.add(sealed)
         if version is not None and version != broadcast.version:
-            self._send_late(turn, voices, version)
+            self._send_late(publication, voices, version)
         return number
 
-    def _send_late(self, turn: Turn, wanted: tuple[Voice, ...], version: int) -> None:
+    def _send_late(self, publication: Publication, wanted: tuple[Voice, ...], version: int) -> None:
         """To filters that came after that version, in no voice that was wanted before."""
-        broadcast, published = self._broadcast, turn.published
+        broadcast, published = self._broadcast, publication.published
         with self._publishing:
             while version != broadcast.version:
                 version = broadcast.version
                 late = tuple([each for each in broadcast.voices(published.topic) if each not in wanted])
-                broadcast.add(broadcast.seal(turn, published.number, late))
+                broadcast.add(broadcast.seal(publication, published.number, late))
                 broadcast.flush()
                 wanted += late
 

@@ -17,7 +17,7 @@ from ...protocol.session import REFERENCES, Session
 from ...transport.wire import Protocol, now_ms
 from ..current import Caller
 from ..words import Connection
-from .lane import Lane, Turn
+from .lane import Lane, QueueEntry
 from .member import NOTHING
 
 Frames = list[Buffer]
@@ -119,7 +119,7 @@ NO_TABLE: dict[str, Any] = {}
 """Options of a message that has none, or something else in their place, which is told in its turn."""
 
 
-class Call(Turn):
+class Call(QueueEntry):
     """One verified request, which is answered at once, or runs or waits.
 
     Args:

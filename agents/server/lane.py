@@ -2,7 +2,7 @@
 
 ::
 
-    turn       event                                 next
+    entry      event                                 next
     -          slot free, nobody waits               running
     -          all slots taken                       waiting, behind the others
     waiting    a slot is left                        running (its thread goes on, or a worker starts it)
@@ -36,8 +36,8 @@ _MAX_KINDS = 4096
 _NEW, _WAITING, _RUNNING, _OVER = range(4)
 
 
-class Turn(ABC):
-    """One piece of work in a lane.
+class QueueEntry(ABC):
+    """One piece of work in the queue of a lane.
 
     Attributes:
         kind: what it is, to tell quick work from slow.
@@ -48,7 +48,7 @@ class Turn(ABC):
         reason: why its turn did not come.
     """
 
-    # What most turns keep stands here once, instead of being set in each.
+    # What most entries keep stands here once, instead of being set in each.
     kind: tuple[str, str] = ("", "")
     since = 0.0
     state = _NEW
@@ -92,8 +92,8 @@ class Turn(ABC):
         return False
 
 
-class Work(Turn):
-    """A function as a turn."""
+class Work(QueueEntry):
+    """A function as an entry."""
 
     def __init__(self, function: Callable[[], object]) -> None:
         self.since = monotonic()
@@ -114,7 +114,7 @@ class Lane:
 
     Args:
         name: of the agent, for the threads' names.
-        concurrency: turns that may run at the same time.
+        concurrency: entries that may run at the same time.
         affine: run everything in one and the same thread.
 
     Raises:
@@ -130,9 +130,9 @@ class Lane:
         self.affine = affine
         self._free = concurrency
         self._lock = threading.Lock()
-        self._waiting: deque[Turn] = deque()
+        self._waiting: deque[QueueEntry] = deque()
         self._shares = Shares("lane_waiting", "requests wait for their turn here")
-        self._running: dict[Turn, int] = {}  # and the thread that works
+        self._running: dict[QueueEntry, int] = {}  # and the thread that works
         self._proofs: dict[tuple[str, str], int] = {}  # of what is not quick, or was not
         self._quick: set[tuple[str, str]] = set()
         self._idle = threading.Condition(self._lock)
@@ -143,15 +143,15 @@ class Lane:
         return self._shares.total
 
     @property
-    def running(self) -> list[Turn]:
+    def running(self) -> list[QueueEntry]:
         """What runs now."""
         return list(self._running)
 
-    def enter(self, turn: Turn) -> None:
+    def enter(self, entry: QueueEntry) -> None:
         """Wait for a turn of the calling thread, as long as it has patience; `leave` ends it.
 
         Args:
-            turn: new.
+            entry: new.
 
         Raises:
             CallCancelled: when it was removed.
@@ -160,91 +160,91 @@ class Lane:
             Refused: when `lane_waiting` others wait, or `lane_waiting_per_key` with its key.
         """
         with self._lock:
-            if self._take_or_queue(turn):
-                self._running[turn] = get_ident()
+            if self._take_or_queue(entry):
+                self._running[entry] = get_ident()
                 return
-            gate = turn.gate = threading.Lock()
+            gate = entry.gate = threading.Lock()
             gate.acquire()
-        wait = turn.patience
+        wait = entry.patience
         until = None if wait is None else monotonic() + wait
         look = limits.current.lane_look
         while not gate.acquire(timeout=look if until is None else max(0.0, min(look, until - monotonic()))):
             if until is not None and monotonic() >= until:
-                self.remove(turn, self.late(turn, wait))
-            elif turn.is_unwanted():
-                self.remove(turn, PeerLost("its sender left before its turn; it was not executed"))
-        if turn.reason is not None:
-            raise turn.reason
-        self._running[turn] = get_ident()
+                self.remove(entry, self.late(entry, wait))
+            elif entry.is_unwanted():
+                self.remove(entry, PeerLost("its sender left before its turn; it was not executed"))
+        if entry.reason is not None:
+            raise entry.reason
+        self._running[entry] = get_ident()
 
-    def enter_quick(self, turn: Turn) -> bool:
+    def enter_quick(self, entry: QueueEntry) -> bool:
         """As `enter`, when the kind of work has proved quick and its turn is now; False otherwise."""
-        if turn.kind not in self._quick or self.affine:
+        if entry.kind not in self._quick or self.affine:
             return False
         with self._lock:
             if self._closed or not self._free or self._waiting:
                 return False
             self._free -= 1
-            turn.state = _RUNNING
-            self._running[turn] = get_ident()
+            entry.state = _RUNNING
+            self._running[entry] = get_ident()
         return True
 
-    def submit(self, turn: Turn) -> bool:
-        """Run a turn in a worker when its time comes; True when that is now. Errors as `enter`."""
+    def submit(self, entry: QueueEntry) -> bool:
+        """Run an entry in a worker when its time comes; True when that is now. Errors as `enter`."""
         with self._lock:
-            now = self._take_or_queue(turn)
+            now = self._take_or_queue(entry)
         if now:
-            self._start(turn)
+            self._start(entry)
         return now
 
     def run(self, function: Callable[[], object]) -> None:
         """Run a function in its turn, in a worker; errors as `submit`."""
         self.submit(Work(function))
 
-    def _take_or_queue(self, turn: Turn) -> bool:
+    def _take_or_queue(self, entry: QueueEntry) -> bool:
         if self._free and not self._waiting and not self._closed:
             self._free -= 1
-            turn.state = _RUNNING
+            entry.state = _RUNNING
             return True
         if self._closed:
             raise PeerLost(STOPPING)
-        self._shares.need(turn.key_id, 1, "wait for some of them, or end what sends so many")
-        turn.state = _WAITING
-        self._waiting.append(turn)
-        self._shares.add(turn.key_id)
+        self._shares.need(entry.key_id, 1, "wait for some of them, or end what sends so many")
+        entry.state = _WAITING
+        self._waiting.append(entry)
+        self._shares.add(entry.key_id)
         return False
 
-    def _start(self, turn: Turn) -> None:
-        turn.since = monotonic()
-        self._running[turn] = 0
-        if turn.gate is not None:
-            turn.gate.release()
+    def _start(self, entry: QueueEntry) -> None:
+        entry.since = monotonic()
+        self._running[entry] = 0
+        if entry.gate is not None:
+            entry.gate.release()
             return
         try:
-            self._workers.submit(partial(self._work, turn))
+            self._workers.submit(partial(self._work, entry))
         except AgentClosed:
-            turn.refuse(PeerLost(STOPPING))
-            self.leave(turn, monotonic())
+            entry.refuse(PeerLost(STOPPING))
+            self.leave(entry, monotonic())
 
-    def _work(self, turn: Turn) -> None:
-        self._running[turn] = get_ident()
+    def _work(self, entry: QueueEntry) -> None:
+        self._running[entry] = get_ident()
         try:
-            turn.work()
+            entry.work()
         finally:
-            self.leave(turn, monotonic())
+            self.leave(entry, monotonic())
 
     def in_thread(self) -> bool:
-        """True when the calling thread runs a turn of this lane."""
+        """True when the calling thread runs an entry of this lane."""
         return get_ident() in list(self._running.values())
 
-    def leave(self, turn: Turn, now: float) -> None:
-        """End a turn, in monotonic seconds: give the slot to whoever waits longest."""
-        quick = now - turn.since < limits.current.quick_call
-        if not quick or turn.kind not in self._quick:
-            self._judge(turn.kind, quick)
-        turn.state = _OVER
+    def leave(self, entry: QueueEntry, now: float) -> None:
+        """End an entry, in monotonic seconds: give the slot to whoever waits longest."""
+        quick = now - entry.since < limits.current.quick_call
+        if not quick or entry.kind not in self._quick:
+            self._judge(entry.kind, quick)
+        entry.state = _OVER
         with self._lock:
-            del self._running[turn]
+            del self._running[entry]
             following = self._next() if self._waiting else None
             if following is None:
                 self._free += 1
@@ -264,7 +264,7 @@ class Lane:
             self._proofs.clear()
             self._quick.clear()
 
-    def _next(self) -> Turn | None:
+    def _next(self) -> QueueEntry | None:
         while self._waiting:
             following = self._waiting.popleft()
             if following.state == _WAITING:
@@ -273,36 +273,36 @@ class Lane:
                 return following
         return None
 
-    def late(self, turn: Turn, wait: float | None) -> CallTimeout:
+    def late(self, entry: QueueEntry, wait: float | None) -> CallTimeout:
         """The error of a turn that did not come within so many seconds; it says what runs."""
         now = monotonic()
         running = [f"{each.label} has been running for {now - each.since:.1f} s" for each in self.running]
         told = f": {', '.join(running)}" if running else ""
-        return CallTimeout(f"{turn.label} did not get its turn within {wait or 0:g} s{told}")
+        return CallTimeout(f"{entry.label} did not get its turn within {wait or 0:g} s{told}")
 
-    def remove(self, turn: Turn, reason: Exception | None = None) -> bool:
-        """End a turn that waits; False when it has not been entered yet, runs or is over."""
+    def remove(self, entry: QueueEntry, reason: Exception | None = None) -> bool:
+        """End an entry that waits; False when it has not been entered yet, runs or is over."""
         with self._lock:
-            if turn.state != _WAITING:
+            if entry.state != _WAITING:
                 return False
-            turn.state = _OVER
-            turn.reason = reason or CallCancelled("the call was cancelled before it started")
-            self._shares.add(turn.key_id, -1)
+            entry.state = _OVER
+            entry.reason = reason or CallCancelled("the call was cancelled before it started")
+            self._shares.add(entry.key_id, -1)
             if len(self) * 2 < len(self._waiting):  # what was removed leaves the queue by and by
                 self._waiting = deque(other for other in self._waiting if other.state == _WAITING)
-        if turn.gate is not None:
-            turn.gate.release()
+        if entry.gate is not None:
+            entry.gate.release()
         else:
-            turn.refuse(turn.reason)
+            entry.refuse(entry.reason)
         return True
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Refuse what waits, and wait for what runs, at most ``timeout`` seconds."""
         with self._lock:
             self._closed = True
-            waiting = [turn for turn in self._waiting if turn.state == _WAITING]
-        for turn in waiting:
-            self.remove(turn, PeerLost(STOPPING))
+            waiting = [entry for entry in self._waiting if entry.state == _WAITING]
+        for entry in waiting:
+            self.remove(entry, PeerLost(STOPPING))
         if not self.in_thread():
             with self._lock:
                 self._idle.wait_for(lambda: not self._running, timeout)

@@ -13,8 +13,8 @@ from ....protocol.errors import AgentClosed, CallTimeout
 from ....transport.counters import Counters
 from ....transport.loop import Loop
 from .encoding import Encoding
+from .publication import Publication
 from .subscriber import Subscriber
-from .turns import Turn
 
 
 class Admission:
@@ -42,49 +42,51 @@ class Admission:
         self._renew = renew
         self.closed = False
 
-    def admit(self, turn: Turn) -> bool:
+    def admit(self, publication: Publication) -> bool:
         """Whether every reader that is waited for seems to have room; any thread."""
-        if any(subscriber.waits(turn.published.topic) for subscriber in turn.route.mailboxes):
-            arrays = all(each.arrays for each in turn.route.mailboxes)
-            turn.mail = turn.mail or self._encoding.copy(turn.published, arrays)
-        return self.has_room(turn)  # without the lock: it is asked again with it
+        if any(subscriber.waits(publication.published.topic) for subscriber in publication.route.mailboxes):
+            arrays = all(each.arrays for each in publication.route.mailboxes)
+            publication.mail = publication.mail or self._encoding.copy(publication.published, arrays)
+        return self.has_room(publication)  # without the lock: it is asked again with it
 
-    def has_room(self, turn: Turn) -> bool:
+    def has_room(self, publication: Publication) -> bool:
         """Whether nobody who is waited for is full; with the lock."""
-        if not turn.route.waits:
+        if not publication.route.waits:
             return True
-        topic, key = turn.published.topic, turn.published.key
+        topic, key = publication.published.topic, publication.published.key
         blocked: list[tuple[Subscriber, Claim]] = [
             (subscriber, interest)
-            for subscriber in turn.route.subscribers
+            for subscriber in publication.route.subscribers
             for interest in subscriber.queue.matching(topic, key)
-            if interest.held >= interest.window and interest not in turn.passed
+            if interest.held >= interest.window and interest not in publication.passed
         ]
-        for subscriber in turn.route.mailboxes if turn.mail else ():
+        for subscriber in publication.route.mailboxes if publication.mail else ():
             blocked += [
                 (subscriber, each)
-                for each in subscriber.queue.full(subscriber.queue.matching(topic, key), key, turn.size)
+                for each in subscriber.queue.full(
+                    subscriber.queue.matching(topic, key), key, publication.size
+                )
             ]
-        turn.blocked = tuple(blocked)
+        publication.blocked = tuple(blocked)
         return not blocked
 
-    def wait(self, turn: Turn) -> None:
+    def wait(self, publication: Publication) -> None:
         """Wait until no window is full, or the time of one is over; no lock may be held.
 
         Raises:
             CallTimeout: when that reader's policy says so; nothing was published.
             AgentClosed: when the agent is stopped meanwhile.
         """
-        for subscriber, _ in turn.blocked:
+        for subscriber, _ in publication.blocked:
             subscriber.flush()
-        since = -math.inf if self._loop.in_thread() else turn.since
-        key = turn.published.key
+        since = -math.inf if self._loop.in_thread() else publication.since
+        key = publication.published.key
         with self._changed:
             while not self.closed:
                 blocked = [
                     each
-                    for each in turn.blocked
-                    if not each[0].ended and each[0].is_full(each[1], key, turn.size)
+                    for each in publication.blocked
+                    if not each[0].ended and each[0].is_full(each[1], key, publication.size)
                 ]
                 now = time.monotonic()
                 due = [each for each in blocked if since + _timeout(each[1]) <= now]
@@ -94,16 +96,16 @@ class Admission:
                 self._changed.wait(min(until - now, _LONGEST))
             else:
                 raise AgentClosed("the agent was stopped while a publication waited for its readers")
-        self._give_up(turn, due)
+        self._give_up(publication, due)
 
-    def _give_up(self, turn: Turn, due: list[tuple[Subscriber, Claim]]) -> None:
+    def _give_up(self, publication: Publication, due: list[tuple[Subscriber, Claim]]) -> None:
         for subscriber, interest in due:
             policy = interest.policy
             self._counters.add("publish_timeouts")
             if not isinstance(interest, Interest):
                 raise CallTimeout(
                     f"the mailbox of {subscriber.owner.agent[:8]} has no room for a message of "
-                    f"{turn.published.topic!r} after {_timeout(interest):g} s; nothing was published"
+                    f"{publication.published.topic!r} after {_timeout(interest):g} s; nothing was published"
                 )
             if policy.on_timeout == "raise":
                 raise CallTimeout(
@@ -118,7 +120,7 @@ class Admission:
                     self._renew()
                 subscriber.beat(math.inf)
             else:
-                turn.passed = (*turn.passed, interest)
+                publication.passed = (*publication.passed, interest)
 
 
 def _timeout(interest: Claim) -> float:

@@ -11,9 +11,9 @@ from ....transport.counters import Counters
 from ..filters import ANY
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
+from .publication import Route, route_of
 from .subscriber import Subscriber
 from .topics import Advertised, Wanted
-from .turns import Route, route_of
 
 SPARE = 2
 """Blocks beside those that readers have: one that is written, one whose writer still looks at it."""

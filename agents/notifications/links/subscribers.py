@@ -41,10 +41,10 @@ from .encoding import Encoding
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .mailboxes import Mailboxes
+from .publication import Publication
 from .published import Mailed
 from .routes import SPARE, Routes
 from .subscriber import Subscriber
-from .turns import Turn
 from .ways import Way
 
 logger = logging.getLogger("pzc.links")
@@ -102,44 +102,46 @@ class Subscribers:
 
     # --- publishing ----------------------------------------------------------------------------------
 
-    def withdraw(self, turn: Turn) -> None:
+    def withdraw(self, publication: Publication) -> None:
         """It is not published after all."""
         with self.lock:
-            if not turn.published.number:
-                self.encoding.give_back(turn.published)
+            if not publication.published.number:
+                self.encoding.give_back(publication.published)
 
-    def commit(self, turn: Turn, number: int, size: int) -> None:
+    def commit(self, publication: Publication, number: int, size: int) -> None:
         """Hand the notification of this number to every link; with the lock, prepared, and room.
 
         ``size``: bytes of the content; 0 when nobody needed it encoded.
         """
-        published = turn.published
+        published = publication.published
         topic, key = published.topic, published.key
         published.number = number
         if number == 1 or topic in self.withdrawn:
             self._offer(topic)
-        self.meters[topic].add(turn.since, 1, size)
-        if turn.route.mailboxes and turn.mail is not None:
-            name, body = turn.mail
+        self.meters[topic].add(publication.since, 1, size)
+        if publication.route.mailboxes and publication.mail is not None:
+            name, body = publication.mail
             sent_ms = published.sent_ms
             mailed = Mailed(topic, Row(number, sent_ms, key, name, body))
-            if turn.proof is not None:
-                body, msgid, signature = turn.proof
+            if publication.proof is not None:
+                body, msgid, signature = publication.proof
                 mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
-            for mailbox, kept in zip(turn.route.mailboxes, turn.route.kept, strict=True):
-                mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, turn.since)
-        if turn.route.subscribers or published.slot is not None:
+            for mailbox, kept in zip(publication.route.mailboxes, publication.route.kept, strict=True):
+                mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, publication.since)
+        if publication.route.subscribers or published.slot is not None:
             took: list[LinkSubscriber] = []
-            for subscriber, claims in zip(turn.route.subscribers, turn.route.claims, strict=True):
+            for subscriber, claims in zip(
+                publication.route.subscribers, publication.route.claims, strict=True
+            ):
                 if key:
                     claims = subscriber.queue.matching(topic, key)
-                if subscriber.post(published, claims, turn.passed):
+                if subscriber.post(published, claims, publication.passed):
                     took.append(subscriber)
             if published.slot is not None:
                 self.ring.publish(
                     published.slot, [subscriber.link for subscriber in took if subscriber.takes_blocks]
                 )
-            if turn.ack_wait is not None:
+            if publication.ack_wait is not None:
                 trusted = self._patience.begin(number, [subscriber.link for subscriber in took])
                 published.waited = {subscriber for subscriber in took if subscriber.link in trusted}
 
@@ -174,20 +176,20 @@ class Subscribers:
         for subscriber in self.all():
             subscriber.beat(math.inf)
 
-    def flush(self, turn: Turn) -> None:
+    def flush(self, publication: Publication) -> None:
         """Send what a publication queued: that of a burst together, and by others what is sealed for that."""
-        mailboxes, pushes = turn.route.mailboxes, bool(turn.carriers)
+        mailboxes, pushes = publication.route.mailboxes, bool(publication.carriers)
         for mailbox in mailboxes:
             if not mailbox.signs:
                 pushes = True
             elif mailbox.asked:
                 mailbox.asked = False
-                (self._gathering_mail if turn.size <= SMALL else self._gathering).add(mailbox)
+                (self._gathering_mail if publication.size <= SMALL else self._gathering).add(mailbox)
         if not pushes:
             return
-        burst, now = self.bursts.begin(turn.since), time.monotonic()
+        burst, now = self.bursts.begin(publication.since), time.monotonic()
         self.bursts.returned = now
-        for carrier in turn.carriers:
+        for carrier in publication.carriers:
             if not burst or carrier.is_due(now, limits.current.burst_gathering):
                 carrier.flush()
                 self.bursts.returned = time.monotonic()
@@ -202,12 +204,12 @@ class Subscribers:
                     mailbox.flush()
                     self.bursts.returned = time.monotonic()
 
-    def wait_until_done(self, turn: Turn) -> None:
+    def wait_until_done(self, publication: Publication) -> None:
         """Wait until the links that got it are done with it, or the time is over."""
-        published = turn.published
+        published = publication.published
         with self.lock:
             if not self._loop.in_thread():
-                self.changed.wait_for(lambda: self._closed or not published.waited, turn.ack_wait)
+                self.changed.wait_for(lambda: self._closed or not published.waited, publication.ack_wait)
             missed = published.waited or set()
             published.waited = None
             if missed:

@@ -1,4 +1,4 @@
-"""Turns: one publication on its way to the links of its topic."""
+"""Publication: one on its way to the links of its topic."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def route_of(
     )
 
 
-class Turn(Struct, eq=False):
-    """One publication.
+class Publication(Struct, eq=False):
+    """One publication, and what it takes along.
 
     Attributes:
         published: what.
