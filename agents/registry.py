@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from ..discovery.datagrams import Reader, Refusal
-from ..discovery.ledger import Ledger, Views
 from ..discovery.records import Advertise, Heartbeat
+from ..discovery.registry_state import RegistryState, Views
 from ..protocol.errors import PzcError, RemoteProtocolError
 from ..protocol.keyring import Role
 from ..protocol.quotas import Shares
@@ -89,7 +89,7 @@ class Registry(Server):
         protocol: Protocol | None = None,
         state: str | Path | None = None,
     ) -> None:
-        self.ledger = Ledger()
+        self.state = RegistryState()
         self.incarnation = secrets.token_hex(8)
         self.topics = Connections(state, self._status)
         self._waiting: dict[_Question, None] = {}
@@ -120,8 +120,8 @@ class Registry(Server):
 
     def _status(self) -> dict[str, Any]:
         return {
-            "processes": len(self.ledger),
-            "bytes": self.ledger.size,
+            "processes": len(self.state),
+            "bytes": self.state.size,
             "waiting": len(self._waiting),
             "refused": dict(self._reader.refused),
         }
@@ -181,21 +181,21 @@ class Registry(Server):
 
     def _take(self, told: _Question) -> None:
         """Write down what a process told."""
-        ledger, owner = self.ledger, told.request.caller.identity
-        now, before = time.monotonic(), ledger.cursor
+        state, owner = self.state, told.request.caller.identity
+        now, before = time.monotonic(), state.cursor
         if told.bye:
-            ledger.bye(told.process, owner)
+            state.bye(told.process, owner)
         elif told.whole is not None:
-            ledger.whole(told.process, owner, told.host, told.beats or Views(), told.whole, now)
+            state.whole(told.process, owner, told.host, told.beats or Views(), told.whole, now)
         elif told.beats is not None:
-            told.known = ledger.hear(told.process, owner, told.beats, now)
-        if ledger.cursor != before:
+            told.known = state.hear(told.process, owner, told.beats, now)
+        if state.cursor != before:
             self._soon()
         self._look_later()
 
     def _tell(self, question: _Question, if_any: bool = False) -> bool:
         """Answer a question; ``if_any``: when there is something to tell, and it is not gathering."""
-        news = self.ledger.news(question.cursor, question.process, question.host)
+        news = self.state.news(question.cursor, question.process, question.host)
         revision, connections = self.topics.snapshot()
         if if_any and not news and question.edges == revision:
             return False
@@ -227,13 +227,13 @@ class Registry(Server):
         """Look for silent processes when the first of them can be."""
         if self._looking is not None or self._ended:
             return
-        due = self.ledger.next_deadline  # looks at every process
+        due = self.state.next_deadline  # looks at every process
         if due is not None:
             self._looking = self.loop.call_later(max(0.0, due - time.monotonic()), self._look)
 
     def _look(self) -> None:
         self._looking = None
-        for process in self.ledger.tick(time.monotonic()):
+        for process in self.state.tick(time.monotonic()):
             logger.info("process %s is gone: it was silent", process.hex()[:8])
             self._soon()
         self._look_later()

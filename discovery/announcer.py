@@ -2,12 +2,12 @@
 
 ::
 
-    event                              said on every way that shows the entry          when
+    event                              said on every outbox that shows the entry          when
     add, change                        ADVERTISE: the entry                            at once, +0.1 s, +0.3 s
     remove                             UNADVERTISE: its number                         at once, +0.1 s, +0.3 s
     SUBSCRIBE with a matching pattern  ADVERTISE: the entry and its agent              within 50 ms
     SUBSCRIBE with this process        ADVERTISE: everything                           within 50 ms
-    a new way                          ADVERTISE: everything                           at once
+    a new outbox                          ADVERTISE: everything                           at once
     an entry was shown here once       HEARTBEAT                                       each 0.90 to 0.94 s
     ask, ask_processes                 SUBSCRIBE                                       at once
     bye                                BYE, twice; nothing after it                    at once
@@ -31,6 +31,7 @@ from .asking import MAX_ASKS
 from .datagrams import MAX_DATAGRAM, batches, fitting, write
 from .hidden import Hiding
 from .names import Pattern, check_partition
+from .outbox import REPEATS, Outbox
 from .reach import Reach, seen_from
 from .records import (
     Advertise,
@@ -45,7 +46,6 @@ from .records import (
     check,
     record_of,
 )
-from .ways import REPEATS, Way
 
 BEAT = 0.90
 BEAT_JITTER = 0.04
@@ -69,16 +69,17 @@ _GONE_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A datagram to be sent on the way with the number ``view``."""
+    """A datagram to be sent on the reach with the number ``view``."""
 
     view: int
     data: bytes
 
 
-class Announcer:
-    """Says what a process offers; see the table in the module's docstring.
+Out = list[Outgoing]
 
-    ``now`` is monotonic and ``wall`` Unix time, both in seconds.
+
+class Announcer:
+    """See the table in the module's docstring; ``now`` is monotonic and ``wall`` Unix time, both in seconds.
 
     Args:
         process: 16 random bytes, new for every start and every fork.
@@ -110,28 +111,28 @@ class Announcer:
         self.sent = 0
         self._key = key
         self._chance = chance
-        self._ways: dict[int, Way] = {}
+        self._outboxes: dict[int, Outbox] = {}
         self._entries: dict[int, Entry] = {}
         self._revisions: dict[int, int] = {}
         self._revision = self._last = self._sequence = 0
         self._patterns: dict[str, None] = {}
         self._processes: dict[bytes, None] = {}
         self._tokens, self._paid_at = float(BUCKET), now
-        self._elsewhere: tuple[int, dict[Reach, Way]] = 0, {}
+        self._elsewhere: tuple[int, dict[Reach, Outbox]] = 0, {}
         self._ended = False
         self.hiding = Hiding()
 
     def reaches(self, reaches: Sequence[Reach], now: float) -> None:
-        """On which ways to speak from now on; each has a view number of its own."""
-        old = self._ways
-        if [way.reach for way in old.values()] == list(reaches):
+        """On which reaches to speak from now on; each has a view number of its own."""
+        old = self._outboxes
+        if [outbox.reach for outbox in old.values()] == list(reaches):
             return
-        self._ways = {reach.view: Way(reach) for reach in reaches}
-        for way in self._ways.values():
-            way.spoken = way.reach.view in old and old[way.reach.view].spoken
-            way.beat_at = now
-            way.say_all(now)
-        # Others take over what an entry looks like on a way only with a new revision.
+        self._outboxes = {reach.view: Outbox(reach) for reach in reaches}
+        for outbox in self._outboxes.values():
+            outbox.spoken = outbox.reach.view in old and old[outbox.reach.view].spoken
+            outbox.beat_at = now
+            outbox.say_all(now)
+        # Others take over what an entry looks like there only with a new revision.
         for number in self._agents_first():
             self._show(number, None)
 
@@ -190,9 +191,9 @@ class Announcer:
         self._revision += 1
         for gone in [*self._topics(number), number]:
             del self._entries[gone], self._revisions[gone]
-            for way in self._ways.values():
-                if way.set(gone, None):
-                    way.say(gone, [now + pause for pause in REPEATS])
+            for outbox in self._outboxes.values():
+                if outbox.set(gone, None):
+                    outbox.say(gone, [now + pause for pause in REPEATS])
 
     def ask(self, patterns: Iterable[str]) -> None:
         """Ask all processes for names (from the root) or patterns.
@@ -212,39 +213,39 @@ class Announcer:
                 self._processes[process] = None
 
     def hear(self, said: Announcement, view: int, now: float) -> None:
-        """Note what was read on a way: a SUBSCRIBE is answered there, all else means nothing here."""
-        way = self._ways.get(view)
-        if way is None or not isinstance(said, Subscribe) or said.partition != self.partition:
+        """Note what was read on a reach: a SUBSCRIBE is answered there, all else means nothing here."""
+        outbox = self._outboxes.get(view)
+        if outbox is None or not isinstance(said, Subscribe) or said.partition != self.partition:
             return
-        if way.reach.loopback:
+        if outbox.reach.loopback:
             self.hiding.near(said.process, now)
         else:
-            unseen = [entry for number, entry in self._entries.items() if number not in way.records]
+            unseen = [entry for number, entry in self._entries.items() if number not in outbox.records]
             self.hiding.ask(said.process, view, unseen, said.patterns, now)
         at = now + MAX_DELAY * self._chance()
         if self.process in said.processes and self._last:
-            way.say_all(at)
+            outbox.say_all(at)
         if self._entries:
-            way.ask(said.patterns, at)
+            outbox.ask(said.patterns, at)
 
-    def due(self, now: float, wall: float) -> list[Outgoing]:
+    def due(self, now: float, wall: float) -> Out:
         """What to send now; to be called at `next_deadline` at the latest, and after every other call."""
         if self._ended:
             return []
         self._tokens = min(BUCKET, self._tokens + max(0.0, now - self._paid_at) * RATE)
         self._paid_at = now
-        out: list[Outgoing] = []
-        for way in self._ways.values():
-            if way.spoken and way.beat_at <= now:
-                way.beat_at = now + BEAT + BEAT_JITTER * self._chance()
-                self._send(out, way, Heartbeat, wall)
-            self._answer(way, now)
-            self._say_whole(out, way, now, wall)
-            self._say_due(out, way, now, wall)
+        out: Out = []
+        for outbox in self._outboxes.values():
+            if outbox.spoken and outbox.beat_at <= now:
+                outbox.beat_at = now + BEAT + BEAT_JITTER * self._chance()
+                self._send(out, outbox, Heartbeat, wall)
+            self._answer(outbox, now)
+            self._say_whole(out, outbox, now, wall)
+            self._say_due(out, outbox, now, wall)
         self._ask_due(out, wall)
         for view, names, host in self.hiding.due(now):
-            if way := self._ways.get(view):
-                self._pay(out, way, Hidden, wall, names, host)
+            if outbox := self._outboxes.get(view):
+                self._pay(out, outbox, Hidden, wall, names, host)
         return out
 
     @property
@@ -252,48 +253,47 @@ class Announcer:
         """When to call `due`, in monotonic seconds; infinity when there is nothing to say."""
         if self._ended:
             return math.inf
-        times = [self.hiding.next, *(way.next for way in self._ways.values())]
-        if self._ways and (self._patterns or self._processes):
+        times = [self.hiding.next, *(outbox.next for outbox in self._outboxes.values())]
+        if self._outboxes and (self._patterns or self._processes):
             times.append(self._paid_at)
         # What could not be paid waits until the largest datagram can be.
         missing = MAX_DATAGRAM + UDP - self._tokens
         affordable = self._paid_at + (missing / RATE + 0.001 if missing > 0 else 0.0)
         waiting = max(affordable, min((time for time in times if time is not None), default=math.inf))
-        return min([waiting, *(way.beat_at for way in self._ways.values() if way.spoken)])
+        return min([waiting, *(outbox.beat_at for outbox in self._outboxes.values() if outbox.spoken)])
 
-    def bye(self, wall: float) -> list[Outgoing]:
+    def bye(self, wall: float) -> Out:
         """What to send at the end; `due` says nothing after it."""
-        out: list[Outgoing] = []
-        for _ in range(0 if self._ended else 2):
-            for way in self._ways.values():
-                if way.spoken:
-                    self._send(out, way, Bye, wall)
+        out: Out = []
+        for outbox in [] if self._ended else [*self._outboxes.values()] * 2:
+            if outbox.spoken:
+                self._send(out, outbox, Bye, wall)
         self._ended = True
         return out
 
     def beat(self, reach: Reach, wall: float) -> list[bytes]:
         """A HEARTBEAT for a reach, also one not in use; what it takes does not depend on the entries."""
-        out: list[Outgoing] = []
+        out: Out = []
         self._send(out, self._seen(reach), Heartbeat, wall)
         return [outgoing.data for outgoing in out]
 
     def whole(self, reach: Reach, wall: float) -> list[bytes]:
         """Everything that is said on a reach, also on one not in use: a HEARTBEAT, then all entries."""
-        way, beat, out = self._seen(reach), self.beat(reach, wall), list[Outgoing]()
-        for records, first, last in self._spans(way):
-            self._send(out, way, Advertise, wall, records, first, last)
+        outbox, beat, out = self._seen(reach), self.beat(reach, wall), Out()
+        for records, first, last in self._spans(outbox):
+            self._send(out, outbox, Advertise, wall, records, first, last)
         return [*beat, *(outgoing.data for outgoing in out)]
 
-    def _seen(self, reach: Reach) -> Way:
+    def _seen(self, reach: Reach) -> Outbox:
         """All entries as they are seen on a reach; kept until one is different."""
         if self._elsewhere[0] != self._revision:
             self._elsewhere = self._revision, {}
-        ways = self._elsewhere[1]
-        if reach not in ways:
-            way = ways[reach] = Way(reach)
+        outboxes = self._elsewhere[1]
+        if reach not in outboxes:
+            outbox = outboxes[reach] = Outbox(reach)
             for number in self._agents_first():
-                way.set(number, self._record(self._entries[number], way))
-        return ways[reach]
+                outbox.set(number, self._record(self._entries[number], outbox))
+        return outboxes[reach]
 
     def _agents_first(self) -> list[int]:
         return sorted(self._entries, key=lambda number: (self._entries[number].kind == "topic", number))
@@ -304,97 +304,97 @@ class Announcer:
         return [number for number, entry in self._entries.items() if entry.publisher == publisher]
 
     def _show(self, number: int, now: float | None) -> None:
-        """Show an entry on all ways as it is now, under a new revision, and say so if ``now`` is given."""
+        """Show an entry everywhere as it is now, under a new revision, and say so if ``now`` is given."""
         self._revision += 1
         self._revisions[number] = self._revision
-        for way in self._ways.values():
-            if way.set(number, self._record(self._entries[number], way)) and now is not None:
-                way.say(number, [now + pause for pause in REPEATS])
+        for outbox in self._outboxes.values():
+            if outbox.set(number, self._record(self._entries[number], outbox)) and now is not None:
+                outbox.say(number, [now + pause for pause in REPEATS])
 
-    def _record(self, entry: Entry, way: Way) -> Record | None:
-        """What others on a way see of an entry, or None."""
-        if entry.scope == "process" or (entry.scope == "host" and not way.reach.loopback):
+    def _record(self, entry: Entry, outbox: Outbox) -> Record | None:
+        """What others on a reach see of an entry, or None."""
+        if entry.scope == "process" or (entry.scope == "host" and not outbox.reach.loopback):
             return None
         revision = self._revisions[entry.number]
         if entry.kind == "topic":
-            return record_of(entry, revision, (), ()) if entry.publisher in way.records else None
-        addresses = seen_from(entry.addresses, way.reach)
+            return record_of(entry, revision, (), ()) if entry.publisher in outbox.records else None
+        addresses = seen_from(entry.addresses, outbox.reach)
         if not addresses:
             return None
-        return fitting(record_of(entry, revision, addresses, seen_from(entry.pub_addresses, way.reach)))
+        return fitting(record_of(entry, revision, addresses, seen_from(entry.pub_addresses, outbox.reach)))
 
-    def _answer(self, way: Way, now: float) -> None:
+    def _answer(self, outbox: Outbox, now: float) -> None:
         """Have what was asked for said now."""
-        if way.asked_at is None or way.asked_at > now:
+        if outbox.asked_at is None or outbox.asked_at > now:
             return
-        wanted = [Pattern(text) for text in way.asked]
-        way.asked_at = None
-        way.asked.clear()
-        for number, record in way.records.items():
+        wanted = [Pattern(text) for text in outbox.asked]
+        outbox.asked_at = None
+        outbox.asked.clear()
+        for number, record in outbox.records.items():
             if any(pattern.matches(record.name) for pattern in wanted):
-                way.answer(number, now)
+                outbox.answer(number, now)
                 if publisher := self._entries[number].publisher:
-                    way.answer(publisher, now)
+                    outbox.answer(publisher, now)
 
-    def _say_due(self, out: list[Outgoing], way: Way, now: float, wall: float) -> None:
-        numbers = way.due(now)
-        gone = [number for number in numbers if number not in way.records]
+    def _say_due(self, out: Out, outbox: Outbox, now: float, wall: float) -> None:
+        numbers = outbox.due(now)
+        gone = [number for number in numbers if number not in outbox.records]
         for start in range(0, len(gone), _GONE_AT_ONCE):
             part = tuple(gone[start : start + _GONE_AT_ONCE])
-            if not self._pay(out, way, Unadvertise, wall, part):
+            if not self._pay(out, outbox, Unadvertise, wall, part):
                 return
-            way.done(part, now)
-        for records in batches([way.records[n] for n in numbers if n in way.records], self.partition):
-            if not self._pay(out, way, Advertise, wall, records):
+            outbox.done(part, now)
+        for records in batches([outbox.records[n] for n in numbers if n in outbox.records], self.partition):
+            if not self._pay(out, outbox, Advertise, wall, records):
                 return
-            way.done([record.number for record in records], now)
+            outbox.done([record.number for record in records], now)
 
-    def _say_whole(self, out: list[Outgoing], way: Way, now: float, wall: float) -> None:
-        if way.whole_at is None or way.whole_at > now:
+    def _say_whole(self, out: Out, outbox: Outbox, now: float, wall: float) -> None:
+        if outbox.whole_at is None or outbox.whole_at > now:
             return
-        for records, first, last in self._spans(way, way.said_to):
-            if not self._pay(out, way, Advertise, wall, records, first, last):
+        for records, first, last in self._spans(outbox, outbox.said_to):
+            if not self._pay(out, outbox, Advertise, wall, records, first, last):
                 return
-            way.said_to = last
-        way.whole_at, way.said_to = None, 0
-        way.done(way.due(now), now)
+            outbox.said_to = last
+        outbox.whole_at, outbox.said_to = None, 0
+        outbox.done(outbox.due(now), now)
 
-    def _spans(self, way: Way, said_to: int = 0) -> Iterator[tuple[tuple[Record, ...], int, int]]:
+    def _spans(self, outbox: Outbox, said_to: int = 0) -> Iterator[tuple[tuple[Record, ...], int, int]]:
         """What to say to say everything: records, and from which number to which these are all."""
-        numbers = sorted(number for number in way.records if number > said_to)
-        parts = list(batches([way.records[number] for number in numbers], self.partition)) or [()]
-        for part in parts if self._last > said_to and way.spoken else ():
+        numbers = sorted(number for number in outbox.records if number > said_to)
+        parts = list(batches([outbox.records[number] for number in numbers], self.partition)) or [()]
+        for part in parts if self._last > said_to and outbox.spoken else ():
             last = self._last if part is parts[-1] else part[-1].number
             yield part, said_to + 1, last
             said_to = last
 
-    def _ask_due(self, out: list[Outgoing], wall: float) -> None:
-        while self._ways and (self._patterns or self._processes):
+    def _ask_due(self, out: Out, wall: float) -> None:
+        while self._outboxes and (self._patterns or self._processes):
             patterns = tuple(itertools.islice(self._patterns, _PATTERNS_AT_ONCE))
             processes = () if patterns else tuple(itertools.islice(self._processes, MAX_ASKS))
-            ways = self._ways.values()
-            if not all(self._pay(out, way, Subscribe, wall, patterns, processes) for way in ways):
+            outboxes = self._outboxes.values()
+            if not all(self._pay(out, outbox, Subscribe, wall, patterns, processes) for outbox in outboxes):
                 return
             for pattern in patterns:
                 del self._patterns[pattern]
             for process in processes:
                 del self._processes[process]
 
-    def _pay(self, out: list[Outgoing], way: Way, kind: type[Announcement], wall: float, *rest: Any) -> bool:
+    def _pay(self, out: Out, box: Outbox, kind: type[Announcement], wall: float, *rest: Any) -> bool:
         """Send if the bucket can pay even the largest datagram."""
         if self._tokens < MAX_DATAGRAM + UDP:
             return False
-        self._send(out, way, kind, wall, *rest)
+        self._send(out, box, kind, wall, *rest)
         return True
 
-    def _send(self, out: list[Outgoing], way: Way, kind: type[Announcement], wall: float, *rest: Any) -> None:
+    def _send(self, out: Out, box: Outbox, kind: type[Announcement], wall: float, *rest: Any) -> None:
         self._sequence += 1
         said = kind(
-            self.process, self.epoch, self._sequence, int(wall * 1000), self.partition, way.reach.view,
-            self._revision, len(way.records), way.digest, *rest,
+            self.process, self.epoch, self._sequence, int(wall * 1000), self.partition, box.reach.view,
+            self._revision, len(box.records), box.digest, *rest,
         )  # fmt: skip
         data = write(said, self._key)
         size = len(data) + UDP
         self.sent += size
         self._tokens = max(0.0, self._tokens - size)
-        out.append(Outgoing(way.reach.view, data))
+        out.append(Outgoing(box.reach.view, data))

@@ -36,7 +36,7 @@ logger = logging.getLogger("pzc.multicast")
 LIMIT = 2048
 """Bytes that are read of a datagram; one that has more is malformed anyway."""
 
-Way = Literal["group", "relay", "own"]
+Carrier = Literal["group", "relay", "own"]
 
 _LINUX = sys.platform == "linux"
 _IP_PKTINFO: int | None = getattr(socket, "IP_PKTINFO", {"linux": 8, "darwin": 26}.get(sys.platform))
@@ -66,7 +66,7 @@ class Datagram:
     data: bytes
     interface: Interface
     source: tuple[str, int]
-    way: Way
+    way: Carrier
     at: float = 0.0
 
 
@@ -97,7 +97,7 @@ class Multicast:
         self.port = port
         self.sent = self.failed = 0
         self.problems: dict[str, str] = {}
-        self._sockets: dict[int, tuple[socket.socket, Way]] = {}
+        self._sockets: dict[int, tuple[socket.socket, Carrier]] = {}
         self.patient: int | None = None
         local = all(interface.loopback for interface in interfaces)
         alone = interfaces[0].address if local or len(interfaces) == 1 else ""
@@ -121,7 +121,7 @@ class Multicast:
     def _told(self) -> str:
         return "; ".join(f"{name}: {reason}" for name, reason in self.problems.items())
 
-    def _open(self, address: tuple[str, int], way: Way) -> socket.socket:
+    def _open(self, address: tuple[str, int], way: Carrier) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._sockets[made.fileno()] = made, way
         made.setblocking(False)

@@ -305,7 +305,7 @@ class Limits:
     known_array_headers: int = 256
     """Pickles of arrays that are remembered; then it begins anew."""
 
-    upkeep_pause: float = 30.0
+    maintenance_pause: float = 30.0
     """Seconds between two looks of a recorder at what is to be compacted or removed."""
 
     compact_age: float = 300.0

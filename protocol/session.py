@@ -37,6 +37,7 @@ from . import ids, pickles, serializers, signing
 from .buffers import Allocate, Outside
 from .codec import FRESH_MS, Codec, stale, too_large
 from .contents import is_bulky
+from .directions import Direction, Party
 from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
 from .frames import (
     PZC01,
@@ -50,7 +51,6 @@ from .frames import (
 from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
 from .message import Facts, Message
 from .signing import LARGE, Suite, mismatch
-from .ways import Party, Way
 from .window import ReplayWindow
 
 ARRAYS = 1
@@ -339,7 +339,7 @@ class Session:
             return FrameError(f"expected a {self.facts.kind.name.lower()}, received another kind")
         return FrameError(f"a message of {found.sender[:60]!r} on a connection to {self.peer.agent_id}")
 
-    def _meet(self, proof: bytes, epoch: int) -> Way:
+    def _meet(self, proof: bytes, epoch: int) -> Direction:
         """The way of a message of another suite or epoch than the one before."""
         signature, key = signing.split(proof), self.peer.key
         if key is None:
@@ -356,16 +356,16 @@ class Session:
             raise SignatureError("the message is addressed to another agent")
         return way
 
-    def _way_in(self, suite: Suite, epoch: int) -> Way:
+    def _way_in(self, suite: Suite, epoch: int) -> Direction:
         signed = suite if self.peer.key else _NONE
-        return Way(self.facts.kind, signed, self.peer, self.own.agent_id + self.binding, epoch)
+        return Direction(self.facts.kind, signed, self.peer, self.own.agent_id + self.binding, epoch)
 
-    def _way_out(self, suite: Suite) -> Way:
+    def _way_out(self, suite: Suite) -> Direction:
         kind, signed = (
             Kind.REQUEST if self.asks else Kind.REPLY,
             (self._forced or suite) if self.own.key else _NONE,
         )
-        way = Way(kind, signed, self.own, self.peer.agent_id + self.binding, self.own.epoch)
+        way = Direction(kind, signed, self.own, self.peer.agent_id + self.binding, self.own.epoch)
         self._out = way
         return way
 

@@ -1,12 +1,12 @@
-"""Ways of a pipeline: how requests that nobody waits for go out, and how their replies come back.
+"""Transports of a pipeline: how requests that nobody waits for go out, and how their replies come back.
 
-========  ==========================  ===============================  ==================================
-way       a request is made           it is written by                 its reply is received by
-========  ==========================  ===============================  ==================================
-ZeroMQ    sealed when submitted       the I/O thread, one by one       the I/O thread
-Unix      packed when submitted,      any thread, many in one write    a thread of its own, many in one read
-          sealed when written
-========  ==========================  ===============================  ==================================
+=========  ==========================  ===============================  ==================================
+transport  a request is made           it is written by                 its reply is received by
+=========  ==========================  ===============================  ==================================
+ZeroMQ     sealed when submitted       the I/O thread, one by one       the I/O thread
+Unix       packed when submitted,      any thread, many in one write    a thread of its own, many in one read
+           sealed when written
+=========  ==========================  ===============================  ==================================
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class Receiving(Protocol):
         """What came cannot be a reply; in the thread that receives."""
         ...
 
-    def lose(self, way: UnixWay, error: PzcError) -> None:
+    def lose(self, way: UnixTransport, error: PzcError) -> None:
         """The connection is over, for that reason."""
         ...
 
 
-class ZmqWay:
+class ZmqTransport:
     """The DEALER socket of one pipeline, which the I/O thread owns.
 
     Args:
@@ -146,7 +146,7 @@ class ZmqWay:
             socket.close(linger)
 
 
-class UnixWay:
+class UnixTransport:
     """The Unix connection of one pipeline, whose server reads on while calls run.
 
     Args:
@@ -168,7 +168,7 @@ class UnixWay:
         threading.Thread(target=self._run, name="pzc-replies", daemon=True).start()
 
     def make(self, entry: Pending) -> None:
-        """Express a request, which gets its id when it is written; as `ZmqWay.make`."""
+        """Express a request, which gets its id when it is written; as `ZmqTransport.make`."""
         entry.made = packed = self._connection.pack(entry.content)
         entry.size = FRONT + len(packed[1])
 
@@ -206,4 +206,4 @@ class UnixWay:
         self._connection.close()
 
 
-Way = ZmqWay | UnixWay
+Transport = ZmqTransport | UnixTransport

@@ -41,7 +41,7 @@ from ...transport.loop import Loop, Timer
 from ...transport.watch import LINGER_MS
 from .connection import RUNNING, Sealed, is_running
 from .heartbeat import Heartbeat
-from .many import WORTH_IT, UnixWay, Way, ZmqWay
+from .many import WORTH_IT, Transport, UnixTransport, ZmqTransport
 from .pending import UNANSWERED, Pending
 
 _SOON = 0.001
@@ -94,7 +94,7 @@ class Pipeline:
         self._all = owner.pending
         self._pending: dict[Pending, None] = {}
         self._by_id: dict[str, Pending] = {}
-        self._waiting: deque[tuple[Pending, Way]] = deque()
+        self._waiting: deque[tuple[Pending, Transport]] = deque()
         # Reentrant: a finalizer may run in the middle of anything, and tell a peer something.
         self._order = threading.RLock()
         self._writing = threading.Lock()
@@ -102,8 +102,8 @@ class Pipeline:
         self._awake = self._alive = self._asked_over = self._held = False
         self._look_at = math.inf
         self._alarm: Timer | None = None
-        self._zmq = ZmqWay(self._loop, sealed, self)
-        self._way: Way = self._zmq
+        self._zmq = ZmqTransport(self._loop, sealed, self)
+        self._way: Transport = self._zmq
         self._told = -math.inf
         self.closed = False
 
@@ -199,7 +199,7 @@ class Pipeline:
         else:
             self._sent(entries, way)
 
-    def _take(self) -> tuple[Way, list[Pending]]:
+    def _take(self) -> tuple[Transport, list[Pending]]:
         """The first that wait no longer, for one write; without those that are over."""
         waiting, pending, entries, room = self._waiting, self._pending, list[Pending](), _WHOLE
         way = waiting[0][1]
@@ -218,7 +218,7 @@ class Pipeline:
             self.remove(entry)
             entry.fail(error)
 
-    def _sent(self, entries: Sequence[Pending], way: Way) -> None:
+    def _sent(self, entries: Sequence[Pending], way: Transport) -> None:
         pending, by_id = self._pending, self._by_id
         for entry in entries:
             by_id[entry.msgid] = entry
@@ -270,7 +270,7 @@ class Pipeline:
 
     # --- going over ------------------------------------------------------------------------------------
 
-    def go_over(self, way: UnixWay, last: Pending) -> None:
+    def go_over(self, way: UnixTransport, last: Pending) -> None:
         """What is submitted from now on goes over a Unix connection, once `let_go` is called; any thread.
 
         Args:
@@ -297,19 +297,19 @@ class Pipeline:
         """Nobody holds the peer any more: close its Unix connection, unless something is in flight."""
         with self._order:
             way = self._way
-            if not isinstance(way, UnixWay) or self._pending:
+            if not isinstance(way, UnixTransport) or self._pending:
                 return
             self._way, self._asked_over = self._zmq, False
         way.close()
 
-    def lose(self, way: UnixWay, error: PzcError) -> None:
+    def lose(self, way: UnixTransport, error: PzcError) -> None:
         """A Unix connection is over; what was sent over it may have run; any thread."""
         self._leave(way)
         for entry in self._pending.copy():
             if entry.way is way and self.remove(entry):
                 entry.recover(error)
 
-    def _leave(self, way: Way) -> None:
+    def _leave(self, way: Transport) -> None:
         with self._order:
             if self._way is way:
                 self._way = self._zmq
@@ -378,7 +378,7 @@ class Pipeline:
         with self._order:
             self.closed = True
             way, self._way = self._way, self._zmq
-        if isinstance(way, UnixWay):
+        if isinstance(way, UnixTransport):
             way.close()
         recent = time.monotonic() - self._told < LINGER_MS / 1000
         self._zmq.close(LINGER_MS if recent else 0)  # libzmq goes on delivering what nobody waits for

@@ -28,7 +28,7 @@ from .abort import AbortSignal
 from .connection import Sealed
 from .exchanges import Exchanges, late
 from .heartbeat import Heartbeat
-from .many import UnixWay
+from .many import UnixTransport
 from .pending import Pending
 from .pipeline import Pipeline
 from .pool import Pools
@@ -176,7 +176,7 @@ class Pipelines:
             connection.close()
             logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
             return
-        way, last = UnixWay(connection, pipeline, self._closed), Pending(pipeline.peer, "ping", ANSWERS)
+        way, last = UnixTransport(connection, pipeline, self._closed), Pending(pipeline.peer, "ping", ANSWERS)
         way.start()
         try:
             pipeline.go_over(way, last)

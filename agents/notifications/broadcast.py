@@ -30,7 +30,7 @@ from ...transport.watch import Watch
 from ...transport.wire import Protocol
 from .filters import Filters
 from .heartbeat import Heartbeat, beat_filter
-from .links.bursts import SMALL
+from .links.gathering import SMALL
 from .links.publication import Publication
 from .links.topics import Advertised
 from .voices import Voice, Voices

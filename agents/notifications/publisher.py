@@ -23,11 +23,11 @@ from .broadcast import Broadcast, Outgoing
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC
-from .keeping import Keeping
 from .links.mailboxes import SHARE, give_way
 from .links.publication import Publication, Route
 from .links.published import Published
 from .links.subscribers import Subscribers
+from .retained import RetainedValues
 from .voices import Voice
 
 _MOST_PLANS = 10_000
@@ -106,7 +106,7 @@ class Publisher:
         self._plans: dict[str, Plan] = {}  # a new one when what is said of topics changes
         self._numbers = subscribers.numbers
         self.declared = Declared()
-        self.keeping = Keeping(protocol, subscribers, counters)
+        self.keeping = RetainedValues(protocol, subscribers, counters)
         # Its holder may take it again: encoding can run a finalizer that publishes.
         self._publishing = threading.RLock()
         self.closed = False

@@ -7,7 +7,7 @@
     rows.py      what was taken and not written yet, as columns
     segments.py  files of a journal, each whole or absent
     gaps.py      what a recorder knows to be missing
-    upkeep.py    small segments become large ones, the oldest go
+    maintenance.py  small segments become large ones, the oldest go
     reading.py   segments, batch by batch
     inspecting.py  what is in a journal
     replay.py    a journal published again, at the recorded times

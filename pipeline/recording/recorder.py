@@ -34,7 +34,7 @@ from ...transport.wire import Protocol
 from .flush import FlushRequests
 from .gaps import GapLog, GapRow
 from .journal import Journal
-from .upkeep import Upkeep
+from .maintenance import Maintenance
 
 logger = logging.getLogger("pzc.recorder")
 
@@ -63,7 +63,7 @@ class Recorder:
         name: of the recorder, part of the segments' file names, and name of its mailboxes.
         protocol: default `Protocol`, which reads the ``PZC_`` variables.
         calls: record the audit logs of servers as well (topic ``pzc/calls``), also where a topic is given.
-        compact: make large segments of small ones; see `upkeep`.
+        compact: make large segments of small ones; see `maintenance`.
         keep_seconds: age in seconds at which segments are removed; default never.
         keep_bytes: most bytes of segments and blobs, beyond which the oldest are removed; default no limit.
         policy: default a mailbox of the recorder's name (`mailbox_of`), and drop(20 000) where that is
@@ -101,7 +101,9 @@ class Recorder:
         self.journal = Journal(directory, recorder=name, on_durable=self._on_durable, **journal_options)
         home = self.journal.directory
         self.gaps = GapLog(home, name)
-        self.upkeep = Upkeep(home, name, compact=compact, keep_seconds=keep_seconds, keep_bytes=keep_bytes)
+        self.maintenance = Maintenance(
+            home, name, compact=compact, keep_seconds=keep_seconds, keep_bytes=keep_bytes
+        )
         self._policy = policy or mailbox_of(name)
         self._names: dict[str, str] = {}
         self._order = threading.Lock()
@@ -122,7 +124,7 @@ class Recorder:
         self._requests.open()
         self._writer = threading.Thread(target=self._write, name="pzc-journal", daemon=True)
         self._writer.start()
-        self.upkeep.start()
+        self.maintenance.start()
         try:
             for publisher, topic in _sources(publishers, calls):
                 self._subscribe(publisher, topic)
@@ -253,8 +255,8 @@ class Recorder:
             "lost_on_the_way": sum(s.dropped for s in self.subscriptions),
             "missing": self.gaps.count,
             "pending": sum(s.pending for s in self.subscriptions),
-            "removed_segments": self.upkeep.removed,
-            "removed_blobs": self.upkeep.removed_blobs,
+            "removed_segments": self.maintenance.removed,
+            "removed_blobs": self.maintenance.removed_blobs,
             "paused": self._full,
             "error": "" if self.journal.error is None else str(self.journal.error),
         }
@@ -289,7 +291,7 @@ class Recorder:
         self._closing.set()
         self._full = True
         self._news.set()
-        self.upkeep.close()
+        self.maintenance.close()
         self._writer.join(10.0)
         try:
             self._write_gaps()

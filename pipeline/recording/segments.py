@@ -150,7 +150,7 @@ def _store_blobs(
 
 
 def _is_there(blob: Path) -> bool:
-    """Whether a blob exists; its time says then that it is needed again (see `upkeep`)."""
+    """Whether a blob exists; its time says then that it is needed again (see `maintenance`)."""
     try:
         os.utime(blob)
     except OSError:

@@ -11,7 +11,7 @@
     state.py              what the tables hold of each publisher: the fold of the commit log
     again.py              rows of files: the state counted anew, staged files without copies
     small.py              tables of one file, and windows that are over
-    upkeep.py             merges and removes files; folders.py says which
+    maintenance.py        merges and removes files; folders.py says which
     unread.py             which segments have rows that no batch has handled
     work.py               what a worker does with segments, from a task to a report
     apart.py              tasks whose process dies

@@ -29,11 +29,11 @@ from .again import count, keep_counts, recount
 from .batches import Batch, Settings, Stage
 from .committer import Committer, claimed
 from .interval_set import IntervalSet
+from .maintenance import Maintenance
 from .small import stage_windows
 from .state import State, Window
 from .summary import Damage, File, Report
 from .unread import SETTLE, Segment, Unread, describe
-from .upkeep import Upkeep
 from .work import Workers
 
 log = logging.getLogger("pzc.pipeline")
@@ -148,7 +148,7 @@ def keep_up(
     try:
         committer.state.check_width(root, settings.width)
         following = _Following(source, committer, settings, workers, pace)
-        upkeep = Upkeep(committer, pace.keep_days, time.time())
+        maintenance = Maintenance(committer, pace.keep_days, time.time())
         source.stored(committer.state.offsets)
         while not pace.stop.is_set():
             source.check()
@@ -157,7 +157,7 @@ def keep_up(
             if made is not None:
                 source.stored(committer.state.offsets)
                 on_batch(made)
-            if upkeep.work(time.time()) or made is not None:
+            if maintenance.work(time.time()) or made is not None:
                 continue
             if pace.once and not following.unsettled:
                 return

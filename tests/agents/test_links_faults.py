@@ -15,7 +15,7 @@ from pzc import (
     Agent,
     Protocol,
 )
-from pzc.agents.notifications.links import open_links, ways
+from pzc.agents.notifications.links import open_links, transports
 from pzc.protocol.link_messages import Notify
 
 from tests.agents.inside import give_up_unix
@@ -26,7 +26,7 @@ from tests.contract.rigs.peers import KEY, TIMEOUT
 def break_connections() -> None:
     """Shut down the Unix connections of all links, as if the kernel had."""
     for link in list(open_links._table.links):
-        exchange: Any = getattr(link._way, "_exchange", None)
+        exchange: Any = getattr(link._transport, "_exchange", None)
         if exchange is not None:
             exchange.stream._socket.shutdown(socket.SHUT_RDWR)
 
@@ -100,9 +100,9 @@ def test_the_end_of_a_process_shows_also_behind_the_end_of_its_connection(
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGSTOP)
             (link,) = publisher._publishing.subscribers.links.values()
-            way = link.way
+            way = link.transport
             assert way is not None
-            publisher.loop.run(partial(publisher._publishing.subscribers.lose_way, link, way))
+            publisher.loop.run(partial(publisher._publishing.subscribers.lose_transport, link, way))
             process.kill()
             wait_until(lambda: link.ended)
             assert link.ended == "its process has ended"
@@ -112,9 +112,9 @@ def test_the_end_of_a_process_shows_also_behind_the_end_of_its_connection(
             process.stdout.close()
 
 
-@pytest.mark.parametrize(("kind", "way"), [("UnixWay", "unix"), ("PollWay", "tcp")])
+@pytest.mark.parametrize(("kind", "way"), [("UnixTransport", "unix"), ("PollTransport", "tcp")])
 def test_a_bundle_that_never_came_is_sent_again(kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    carrier = getattr(ways, kind)
+    carrier = getattr(transports, kind)
     send, lost = carrier.send, [3]
 
     def sometimes(self: Any, notify: Any, fd: int, contents: Any) -> bool:

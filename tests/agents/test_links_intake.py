@@ -14,8 +14,8 @@ import pytest
 from pzc import Gap, Notification, Protocol, Subscription, drop
 from pzc.agents.client.peers import Peer
 from pzc.agents.notifications.links.intake import Intake
-from pzc.agents.notifications.links.inward import Received
 from pzc.agents.notifications.links.places import Place
+from pzc.agents.notifications.links.reader_transports import Received
 from pzc.agents.notifications.links.roster import Roster
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
 from pzc.protocol.limits import Limits

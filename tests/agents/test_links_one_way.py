@@ -1,4 +1,4 @@
-"""What is published for links, by several threads, over ways that come and go."""
+"""What is published for links, by several threads, over transports that come and go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from pzc import Agent, CallTimeout, SerializeError
-from pzc.agents.notifications.links import ways
+from pzc.agents.notifications.links import transports
 from pzc.agents.notifications.links.link_subscriber import LinkSubscriber
 from pzc.agents.notifications.links.linking import Linking
 from pzc.protocol.link_messages import Close, Notify
@@ -59,14 +59,14 @@ def test_what_comes_while_one_is_written_is_sent_by_whoever_writes(
 ) -> None:
     with UnixReader(agent, wish("t")) as reader:
         begin(agent, reader)
-        send, nested = ways.UnixWay.send, [3]
+        send, nested = transports.UnixTransport.send, [3]
 
-        def publish_meanwhile(way: ways.UnixWay, *what: Any) -> bool:
+        def publish_meanwhile(way: transports.UnixTransport, *what: Any) -> bool:
             if nested:
                 assert agent.publish("t", nested.pop()) == 3
             return send(way, *what)
 
-        monkeypatch.setattr(ways.UnixWay, "send", publish_meanwhile)
+        monkeypatch.setattr(transports.UnixTransport, "send", publish_meanwhile)
         assert agent.publish("t", 2) == 2
         assert [got.content for got in reader.take(2)] == [2, 3]
 
@@ -77,7 +77,7 @@ def test_what_did_not_go_over_a_way_that_breaks_goes_over_the_next(
     me = "ab" * 16
     with UnixReader(agent, wish("t"), me=me) as first:
         begin(agent, first)
-        monkeypatch.setattr(ways.UnixWay, "send", lambda *_: False)
+        monkeypatch.setattr(transports.UnixTransport, "send", lambda *_: False)
         assert agent.publish("t", 2) == 2
         monkeypatch.undo()
         with UnixReader(agent, wish("t"), link=first.link, resume=1, me=me) as second:
@@ -145,14 +145,16 @@ def test_a_poll_that_waits_is_answered_when_its_link_ends(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = threading.Event()
-    wait = ways.PollWay.wait
+    wait = transports.PollTransport.wait
 
-    def waiting(self: ways.PollWay, poll: Any, following: int) -> None:
+    def waiting(self: transports.PollTransport, poll: Any, following: int) -> None:
         wait(self, poll, following)
         waits.set()
 
-    monkeypatch.setattr(ways.PollWay, "wait", waiting)
-    monkeypatch.setattr(ways.PollWay, "ready", property(lambda _: False))  # else a sign of life answers it
+    monkeypatch.setattr(transports.PollTransport, "wait", waiting)
+    monkeypatch.setattr(
+        transports.PollTransport, "ready", property(lambda _: False)
+    )  # else a sign of life answers it
     with PollReader(agent, wish("t")) as reader:
         answers: list[Any] = []
         poll: Callable[[], None] = lambda: answers.append(reader.request(reader.report(0, hold=1.0)))  # noqa: E731

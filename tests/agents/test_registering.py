@@ -111,7 +111,7 @@ def test_whoever_leaves_is_gone_at_once(registry: Registry, join: Join) -> None:
     two.wait_for(lambda: two.knows(one))
     one.close()
     two.wait_for(lambda: one.process in two.gone)
-    assert registry.ledger.tick(0.0) == []
+    assert registry.state.tick(0.0) == []
 
 
 def test_it_waits_for_a_registry_that_is_not_there_yet(join: Join) -> None:
@@ -119,7 +119,7 @@ def test_it_waits_for_a_registry_that_is_not_there_yet(join: Join) -> None:
     one = join(endpoint)
     one.wait_for(lambda: one.registering.error)
     with Registry(endpoint, protocol=Protocol(KEY)) as registry:
-        one.wait_for(lambda: one.registering.state == "connected" and len(registry.ledger))
+        one.wait_for(lambda: one.registering.state == "connected" and len(registry.state))
 
 
 @pytest.mark.slow
@@ -216,7 +216,7 @@ def test_with_an_observers_key_a_process_learns_and_tells_nothing() -> None:
         two = Registrant(registry.rep_endpoint, "/eye", Protocol(keyring=Keyring(keys, observer))).start()
         try:
             two.wait_for(lambda: two.knows(one))
-            assert len(registry.ledger) == 1
+            assert len(registry.state) == 1
         finally:
             one.close()
             two.close()
@@ -235,4 +235,4 @@ def test_dozens_of_processes_learn_of_each_other(registry: Registry, join: Join)
     everybody = [join(registry.rep_endpoint, f"/psu{number}") for number in range(30)]
     for each in everybody:
         each.wait_for(lambda each=each: len(each.known) == len(everybody) - 1)
-    assert len(registry.ledger) == len(everybody)
+    assert len(registry.state) == len(everybody)

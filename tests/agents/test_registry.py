@@ -23,7 +23,7 @@ from pzc import (
 )
 from pzc import close as close_proxy
 from pzc.agents.registry import Registry
-from pzc.discovery.ledger import Ledger
+from pzc.discovery.registry_state import RegistryState
 
 from tests.agents.registrants import KEY, said
 
@@ -107,7 +107,7 @@ def test_a_question_is_answered_without_news_when_its_time_is_over(registry: Reg
     assert (answer["datagrams"], answer["cursor"]) == ([], first["cursor"])
 
 
-class Looked(Ledger):
+class Looked(RegistryState):
     """Counts how often all processes are looked at for the first that may be gone."""
 
     looks = 0
@@ -121,7 +121,7 @@ class Looked(Ledger):
 def test_a_sign_of_life_costs_the_same_however_many_processes_there_are(
     registry: Registry, agent: Agent
 ) -> None:
-    registry.ledger = Looked()
+    registry.state = Looked()
     for number in range(1, 6):
         told = _tell(OTHER, _key(), sequence=number)
         agent.request(registry.rep_endpoint, told)
@@ -168,7 +168,7 @@ def test_what_another_key_signed_is_refused(registry: Registry, agent: Agent) ->
     with pytest.raises(RemoteProtocolError, match="foreign_key"):
         agent.request(registry.rep_endpoint, _tell(os.urandom(16), _key("another key, of another lab")))
     assert registry.statistics()["registry"]["refused"] == {"foreign_key": 1}
-    assert len(registry.ledger) == 0
+    assert len(registry.state) == 0
 
 
 def test_what_nobody_signed_is_refused_when_there_is_a_key(registry: Registry, agent: Agent) -> None:
@@ -203,7 +203,7 @@ def test_an_odd_question_is_refused_and_leaves_no_trace(
 ) -> None:
     with pytest.raises(RemoteProtocolError):
         agent.request(registry.rep_endpoint, _ask(**odd))
-    assert len(registry.ledger) == 0
+    assert len(registry.state) == 0
     assert agent.request(registry.rep_endpoint, _ask())["known"] is True
 
 

@@ -83,7 +83,7 @@ def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_wi
         publishing = Publishing(publisher, "t", range(300))
         found = read(subscription, 100)
         for each in list(open_links._table.links):
-            exchange: Any = getattr(each._way, "_exchange", None)
+            exchange: Any = getattr(each._transport, "_exchange", None)
             exchange.stream._socket.shutdown(socket.SHUT_RDWR)
         found += read(subscription, 200)
         publishing.finish()

@@ -6,7 +6,7 @@ import pytest
 
 from pzc.discovery.datagrams import passed_on, was_passed_on
 from pzc.discovery.interfaces import Interface
-from pzc.discovery.multicast import Datagram, Way
+from pzc.discovery.multicast import Carrier, Datagram
 from pzc.discovery.relaying import GUEST_STAYS, MAX_GUESTS, Relaying
 
 LO = Interface("lo", 1, "127.0.0.1", True)
@@ -38,7 +38,7 @@ def whole(_: Interface) -> Sequence[bytes]:
 
 
 def told(
-    relaying: Relaying, way: Way, now: float = 0.0, source: tuple[str, int] = GUEST, data: bytes = DATA
+    relaying: Relaying, way: Carrier, now: float = 0.0, source: tuple[str, int] = GUEST, data: bytes = DATA
 ) -> Recorded:
     recorded = Recorded()
     datagram = Datagram(data, ETH, source, way)

@@ -26,8 +26,8 @@ from ....protocol.link_messages import (
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
 from ..subscription import Subscription
-from .inward import Inward, expected
 from .places import Place
+from .reader_transports import ReaderTransport, expected
 from .roster import Roster
 
 logger = logging.getLogger("pzc.links")
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
     """Who is asked, and how.
 
     Attributes:
-        way: over which.
+        transport: over which.
         peer: the publisher.
         link: its id there.
         epoch: of the publisher.
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
         begun: called after some subscriptions were confirmed.
     """
 
-    way: Inward
+    transport: ReaderTransport
     peer: Peer
     link: str
     epoch: int
@@ -105,17 +105,17 @@ class Asking:
             self._commands.anew()
 
     def attach(self, asked: Asked) -> None:
-        """Ask over this way from now on; nothing is said yet."""
+        """Ask over this transport from now on; nothing is said yet."""
         with self._mutex:
             self._asked = asked
             self._commands.unsure()
         for place in self._places:
-            place.subscription.transport = asked.way.kind
+            place.subscription.transport = asked.transport.kind
 
-    def lose(self, way: Inward) -> None:
-        """A way is over."""
+    def lose(self, transport: ReaderTransport) -> None:
+        """A transport is over."""
         with self._mutex:
-            if self._asked is not None and self._asked.way is way:
+            if self._asked is not None and self._asked.transport is transport:
                 self._asked = None
 
     def say(self) -> None:
@@ -127,7 +127,7 @@ class Asking:
             return
         commands = [told or Command(interest) for interest, told in batch.commands.items()]
         try:
-            answer = asked.way.ask(Interests(asked.link, batch.number, commands))
+            answer = asked.transport.ask(Interests(asked.link, batch.number, commands))
         except PzcError as exc:
             self._unsure(asked, exc)
         else:
@@ -181,6 +181,6 @@ class Asking:
             place.refuse(error)
             return
         self._places.confirm(place, confirmed.window)
-        place.subscription.transport = asked.way.kind
+        place.subscription.transport = asked.transport.kind
         place.command.initial = False  # said again, it begins with nothing
         place.begin(asked.epoch, confirmed.lasts, retained=retained)

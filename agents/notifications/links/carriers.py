@@ -24,7 +24,7 @@ from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from . import local
 from .inside import Inside, Take
-from .inward import Inward, OverTcp, OverUnix
+from .reader_transports import OverTcp, OverUnix, ReaderTransport
 
 logger = logging.getLogger("pzc.links")
 
@@ -93,31 +93,31 @@ class Carriers:
         return self._client.peer(where, deadline)
 
     def lost(self, reason: BaseException) -> None:
-        """The way broke for that reason."""
+        """The transport broke for that reason."""
         self.counters.add("links_lost")
         if self._unix is not None and isinstance(reason, Starved):
             self._unix.hopeless = True
 
     @property
     def goes_elsewhere(self) -> bool:
-        """Whether the next way is another than the last one, which was refused."""
+        """Whether the next transport is another than the last one, which was refused."""
         return self._unix is not None and self._unix.hopeless
 
-    def way_again(self, peer: Peer, before: str, deadline: float) -> Inward:
-        """As `way`, in place of one that broke: the same if it can be had and helps, else another."""
+    def transport_again(self, peer: Peer, before: str, deadline: float) -> ReaderTransport:
+        """As `transport`, in place of one that broke: the same if it can be had and helps, else another."""
         unix, self._unix = self._unix, None
         if unix is not None and unix.hopeless:
-            return self.way(peer, "tcp", deadline)
+            return self.transport(peer, "tcp", deadline)
         try:
-            return self.way(peer, "auto" if before == "inproc" else before, deadline)
+            return self.transport(peer, "auto" if before == "inproc" else before, deadline)
         except PeerLost:
-            return self.way(peer, "tcp", deadline)
+            return self.transport(peer, "tcp", deadline)
 
-    def way(self, peer: Peer, transport: str, deadline: float) -> Inward:
-        """A way to a publisher that `Inward.open` has not been called for.
+    def transport(self, peer: Peer, transport: str, deadline: float) -> ReaderTransport:
+        """A transport to a publisher that `ReaderTransport.open` has not been called for.
 
         Raises:
-            PeerLost: when there is no such way.
+            PeerLost: when there is no such transport.
         """
         if self._take is not None and transport in ("auto", "inproc"):
             linking = local.find(peer.agent_id, self._protocol.fingerprint)

@@ -9,7 +9,7 @@ from ....protocol.errors import PolicyRefused, Refused
 from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Row, Run
 from ..declared import Declared
 from ..filters import ANY
-from ..keeping import Keeping
+from ..retained import RetainedValues
 from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Subscriber
 from .subscribers import Subscribers
@@ -31,8 +31,8 @@ class Answering:
     """
 
     def __init__(
-        self, subscribers: Subscribers, keeping: Keeping, declared: Declared, subscriber: Subscriber | None,
-        way: str, lets_wait: bool,
+        self, subscribers: Subscribers, keeping: RetainedValues, declared: Declared,
+        subscriber: Subscriber | None, way: str, lets_wait: bool,
     ) -> None:  # fmt: skip
         self._lets_wait = lets_wait
         self._subscribers = subscribers

@@ -16,7 +16,7 @@ from ....shm.ring import Ring, Slot
 from ....transport.counters import Counters
 from ....transport.transport import plain_memory
 from .published import Published
-from .ways import UNIX_LIMIT
+from .transports import UNIX_LIMIT
 
 SCALARS = frozenset({bytes, str, int, float, bool, type(None)})
 """Classes in which no array can be."""

@@ -3,12 +3,13 @@
 ::
 
     at the stop, a reader                                     what happens
-    has a way, or opens its first one, and something waits    it goes, as fast as the reader takes it
+    has a transport, or opens its first one, and something waits    it goes, as fast as the reader takes it
     for it, is kept, or is not yet received
     still has not taken everything when `TELLING` begins      what has not gone is dropped
     was told of everything but drops at the end of a topic    it is told of them, in the time that is left
 
-What a reader has received it hands on, whatever becomes of the link. One that lost its way is not waited for.
+What a reader has received it hands on, whatever becomes of the link. One that has no transport is not
+waited for.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Subscriber
 from .subscribers import Subscribers
-from .ways import PollWay, UnixWay
+from .transports import PollTransport, UnixTransport
 
 TELLING = 0.25
 """Part of that time in which nothing but losses goes, behind what is on its way."""
@@ -50,12 +51,20 @@ def bid(subscribers: Subscribers) -> None:
 
 def _owes(subscriber: Subscriber) -> bool:
     """Whether its reader, which can be reached, has not got or been told of everything; with the lock."""
-    way = subscriber.way
-    if way is None and subscriber.was_reached:
+    transport = subscriber.transport
+    if transport is None and subscriber.was_reached:
         return False
-    if isinstance(subscriber, MailboxSubscriber) and isinstance(way, PollWay) and not way.ready:
+    if (
+        isinstance(subscriber, MailboxSubscriber)
+        and isinstance(transport, PollTransport)
+        and not transport.ready
+    ):
         return False  # what it keeps for a reader that does not ask is lost
-    return subscriber.queue.behind or subscriber.waiting > 0 or (isinstance(way, UnixWay) and not way.drained)
+    return (
+        subscriber.queue.behind
+        or subscriber.waiting > 0
+        or (isinstance(transport, UnixTransport) and not transport.drained)
+    )
 
 
 def _send(subscribers: Subscribers, subscriber: Subscriber, late: bool) -> None:

@@ -1,4 +1,4 @@
-"""The way of a link whose publisher is in the same process: it calls its reader, and is called by it."""
+"""The transport of a link inside a process: the publisher calls its reader, and is called by it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ....protocol.errors import PeerLost, PzcError
 from ....protocol.link_messages import LinkMessage, Notify, Open
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
-from .inward import News, Received, opened
 from .local import LocalLinks
+from .reader_transports import News, Received, opened
 from .reception import Reception
 
 Take = Callable[["Inside", Notify, Sequence[Notification]], object]
-"""Gets what the publisher sends over a way, in whatever thread that publishes."""
+"""Gets what the publisher sends over a transport, in whatever thread that publishes."""
 
 
 class Inside:
-    """See `Inward`.
+    """See `ReaderTransport`.
 
     Args:
         linking: of the publisher.
@@ -41,11 +41,11 @@ class Inside:
         self._reason = "it was closed here"
 
     def open(self, message: Open, deadline: float) -> LinkMessage:
-        """See `Inward.open`."""
+        """See `ReaderTransport.open`."""
         return opened(self._peer, self.ask(message))
 
     def ask(self, message: LinkMessage) -> Future[LinkMessage]:
-        """See `Inward.ask`."""
+        """See `ReaderTransport.ask`."""
         answer: Future[LinkMessage] = Future()
         try:
             answer.set_result(self._linking.hear(message, self._reader, self))
@@ -54,26 +54,26 @@ class Inside:
         return answer
 
     def tell(self, news: News) -> bool:
-        """See `Inward.tell`."""
+        """See `ReaderTransport.tell`."""
         report = news()
         if report is not None:
             self._linking.hear(report, self._reader, self)
         return True
 
     def listen(self, reception: Reception) -> None:
-        """See `Inward.listen`."""
+        """See `ReaderTransport.listen`."""
         self._reception = reception
         if self._over.is_set():
             reception.look()
 
     def ready(self) -> list[Received | None]:
-        """See `Inward.ready`: nothing but its end comes this way."""
+        """See `ReaderTransport.ready`: nothing but its end comes this way."""
         if self._over.is_set():
             raise PeerLost(f"{self._peer.endpoint} ended the link: {self._reason}")
         return []
 
     def close(self) -> None:
-        """See `Inward.close`."""
+        """See `ReaderTransport.close`."""
         self._over.set()
         if self._reception is not None:
             self._reception.look()

@@ -32,8 +32,8 @@ from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
 from .arrivals import Arrival, HeldArrivals, LeftOut, Make, Together, alone
-from .inward import Received
 from .places import Place
+from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import Roster, Wanting
 

@@ -4,8 +4,8 @@
 
     state      event                                          next
     new        the publisher confirmed                        open
-    open       the way is lost, or silent for 4 s             broken
-    broken     the same publisher confirmed, over any way     open; nothing lost, nothing twice
+    open       the transport is lost, or silent for 4 s       broken
+    broken     the same publisher confirmed, however reached  open; nothing lost, nothing twice
     broken     the same publisher had closed the link         open; what was missed is a gap
     broken     another one confirmed, at its endpoint         open; one restart gap per subscription
     broken     silent for 4 s                                 broken; told as lost, once; tried further
@@ -45,9 +45,9 @@ from .asking import RETRY, Asked, Asking
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
 from .intake import Intake
-from .inward import Inward, LinkOver, Received, expected
 from .mailbox import MailboxIntake
 from .places import MailboxPlace, Place
+from .reader_transports import LinkOver, ReaderTransport, Received, expected
 from .reception import Reception
 from .reports import Reports
 from .roster import Roster
@@ -67,7 +67,7 @@ class Link:
 
     Attributes:
         mailbox: as given.
-        wanted: way by which it was opened first: ``inproc``, ``unix`` or ``tcp``.
+        wanted: transport by which it was opened first: ``inproc``, ``unix`` or ``tcp``.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Link:
         self._tenure, self._parked = 0, False
         self._over, self._finished = threading.Event(), threading.Event()
         self._last_word: Future[LinkMessage] | None = None
-        self._way: Inward | None = None
+        self._transport: ReaderTransport | None = None
         self._watched, self._lost, self._liveness = False, False, Liveness(monotonic())
         self._acknowledgements = AcknowledgementScheduler(self._loop, self._tell)
         self._came: deque[Received | None] = deque()
@@ -116,7 +116,7 @@ class Link:
     @property
     def kind(self) -> str:
         """``inproc``, ``unix`` or ``tcp``; ``none`` while it is broken."""
-        return "none" if (way := self._way) is None else way.kind
+        return "none" if (transport := self._transport) is None else transport.kind
 
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
@@ -133,7 +133,7 @@ class Link:
     def start(self, transport: str, deadline: float) -> None:
         """Open the link; errors as `open_links.subscribe`."""
         try:
-            self._attach(self._carriers.way(self.peer, transport, deadline), deadline)
+            self._attach(self._carriers.transport(self.peer, transport, deadline), deadline)
         except BaseException:
             self._over.set()
             self._finish()
@@ -192,8 +192,8 @@ class Link:
     def move(self, endpoint: str) -> None:
         """Its publisher is at another endpoint from now on; any thread."""
         if self._carriers.move(self.peer.endpoint, endpoint):
-            if (way := self._way) is not None:
-                way.close()
+            if (transport := self._transport) is not None:
+                transport.close()
             else:
                 self._receiver.helpers.submit(self._try_again)
 
@@ -204,39 +204,40 @@ class Link:
     def _poll(self, again: bool) -> Report:
         return self._reports.poll(again)
 
-    def _attach(self, way: Inward, deadline: float) -> None:
-        """Open the link over a way, with what has arrived over others."""
+    def _attach(self, transport: ReaderTransport, deadline: float) -> None:
+        """Open the link over a transport, with what has arrived over others."""
         intake = self._intake
-        carrier: Any = way.kind
+        carrier: Any = transport.kind
         try:
             asked = Open(self._link, intake.arrivals.receipts.received, carrier, self.mailbox, self._tenure)
-            answer = expected(self.peer, way.open(asked, deadline), Opened)
+            answer = expected(self.peer, transport.open(asked, deadline), Opened)
         except BaseException:
-            way.close()
+            transport.close()
             raise
         intake.map_anew()
         intake.arrivals.repeat()
         self._liveness = Liveness(monotonic())
-        self._way, self._lost, self._tenure = way, False, answer.tenure
+        self._transport, self._lost, self._tenure = transport, False, answer.tenure
         self._watch()
-        read = partial(intake.retained, trusts=way.kind == "inproc")
-        self._asking.attach(Asked(way, self.peer, self._link, answer.epoch, read, intake.flow))
+        read = partial(intake.retained, trusts=transport.kind == "inproc")
+        self._asking.attach(Asked(transport, self.peer, self._link, answer.epoch, read, intake.flow))
         self._acknowledgements.say()
-        way.listen(self._reception)
+        transport.listen(self._reception)
         self._asking.say()
 
-    def _broke(self, way: Inward, reason: BaseException) -> None:
-        way.close()
+    def _broke(self, transport: ReaderTransport, reason: BaseException) -> None:
+        transport.close()
         with self._mutex:
-            current, self._way = self._way, None if way is self._way else self._way
-        self._asking.lose(way)
-        if current is not way or self._over.is_set():
+            current = self._transport
+            self._transport = None if transport is current else current
+        self._asking.lose(transport)
+        if current is not transport or self._over.is_set():
             return
         logger.info("%r was lost: %s", self, reason)
         self._carriers.lost(reason)
         self._watch()
         pause = 0.0
-        if way.kind == "inproc":  # where nobody has to be heard, and an end is that of the agent
+        if transport.kind == "inproc":  # where nobody has to be heard, and an end is that of the agent
             self._liveness, pause = Liveness(monotonic()), RETRY
         self._receiver.helpers.submit(self._try_again, after=pause)
 
@@ -245,7 +246,7 @@ class Link:
         again = partial(self._receiver.helpers.submit, self._try_again, again=True)
         with self._attempting:
             try:
-                if not self._over.is_set() and self._way is None:
+                if not self._over.is_set() and self._transport is None:
                     self._meet_again(deadline)
             except LinkOver as exc:
                 logger.info("%r was closed there: %s", self, exc)
@@ -268,7 +269,7 @@ class Link:
             self._tenure = 0
             self._begin_anew(peer)
             self._places.restart(peer.agent_id)
-        self._attach(self._carriers.way_again(peer, self.wanted, deadline), deadline)
+        self._attach(self._carriers.transport_again(peer, self.wanted, deadline), deadline)
 
     def _on_closed_there(self) -> None:
         """The publisher, which lives, has closed the link."""
@@ -278,19 +279,19 @@ class Link:
             place.forget()
 
     def _on_news(self, intake: Intake, urgent: bool) -> None:
-        way = self._way
-        if intake is not self._intake or way is None:
+        transport = self._transport
+        if intake is not self._intake or transport is None:
             return  # of a publisher that was replaced, or not to be reached
-        if way.kind == "tcp" and self._loop.leads():
+        if transport.kind == "tcp" and self._loop.leads():
             return  # its next poll tells it
         self._acknowledgements.news(urgent)
 
     def _tell(self, always: bool) -> bool:
-        way = self._way
-        if way is None or self._over.is_set():  # the last word was said
+        transport = self._transport
+        if transport is None or self._over.is_set():  # the last word was said
             return True
         try:
-            return way.tell(partial(self._news, self._reports, always))
+            return transport.tell(partial(self._news, self._reports, always))
         except PzcError as exc:  # whoever receives finds out
             logger.debug("%r cannot acknowledge: %s", self, exc)
             return True
@@ -301,20 +302,20 @@ class Link:
             self._liveness.spoke(monotonic())
         return news
 
-    def _take_local(self, way: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
+    def _take_local(self, transport: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
         """Notifications of a publisher in this process, in whose thread nobody is called."""
-        if way is self._way or self._way is None:
+        if transport is self._transport or self._transport is None:
             self._intake.take_local(notify, notifications, self._places)()
             if notify.ended:
                 self._receiver.helpers.submit(self._intake.end(notify.ended, self._places))
 
     def _receive(self) -> bool:
-        way = self._way
-        if way is None:
+        transport = self._transport
+        if transport is None:
             return False
         try:
             if not self._came:
-                self._came.extend(way.ready())
+                self._came.extend(transport.ready())
                 if not self._came:
                     return False
                 self._liveness.heard(monotonic())
@@ -329,9 +330,9 @@ class Link:
             if not isinstance(exc, PzcError):
                 logger.exception("%r failed", self)
             self._came.clear()
-            self._broke(way, exc)
+            self._broke(transport, exc)
             return True
-        return bool(self._came) or way.more
+        return bool(self._came) or transport.more
 
     def _watch(self) -> None:
         """Look after the link from now on, unless its end inside the process tells itself; any thread."""
@@ -345,10 +346,10 @@ class Link:
         self._watch()
         if self._over.is_set():
             return True
-        now, way = monotonic(), self._way
-        if way is not None and way.kind == "unix":
+        now, transport = monotonic(), self._transport
+        if transport is not None and transport.kind == "unix":
             if self._liveness.state(now) == "lost":
-                way.close()
+                transport.close()
             elif self._liveness.beat_due(now + limits.current.link_look / 4):  # not a whole look late
                 self._acknowledgements.say(always=True)
         if self._liveness.state(now) == "lost" and not self._lost and self.kind != "inproc":
@@ -368,11 +369,11 @@ class Link:
         }  # fmt: skip
 
     def _hang_up(self) -> None:
-        way = self._way
-        if way is not None:
-            self._asking.lose(way)
+        transport = self._transport
+        if transport is not None:
+            self._asking.lose(transport)
             try:
-                self._last_word = way.ask(self._reports.last() or Close(self._link))
+                self._last_word = transport.ask(self._reports.last() or Close(self._link))
             except PzcError as exc:
                 logger.debug("%r: %s", self, exc)
         self._carriers.hang_up()
@@ -386,8 +387,8 @@ class Link:
                     self._last_word.exception(UNLINK_TIMEOUT)
                 except TimeoutError:
                     logger.debug("%r: its end was not confirmed", self)
-            if self._way is not None:
-                self._way.close()
+            if self._transport is not None:
+                self._transport.close()
             self._intake.close()
             self._carriers.close()
             receiver.release(self._receiver)

@@ -3,11 +3,11 @@
 ::
 
     state      event                              next
-    open       way attached                       open: what is ready is sent, and again what was not received
-    open       way lost                           open, alone: some waits or is lost by policy
+    open       transport attached               open: what is ready is sent, and again what was not received
+    open       transport lost                     open, alone: some waits or is lost by policy
     open       4 s of silence, or alone for 4 s   suspended: nothing is kept, everything counted; leases end,
                                                   blocks that the reader may see are never written again
-    suspended  way attached                       open: what was lost is told
+    suspended  transport attached                     open: what was lost is told
     suspended  `link_keep` seconds, or another    ended
                link needs the place
     any        unlink, end of the process         ended
@@ -35,7 +35,7 @@ from .packing import Batch, Packing
 from .published import Published
 from .subscriber import Owner, Subscriber
 from .topics import Wanted
-from .ways import Way
+from .transports import Transport
 
 _body_of = attrgetter("body")
 
@@ -127,25 +127,25 @@ class LinkSubscriber(Subscriber):
         """See `Subscriber.is_full`."""
         return interest.is_full
 
-    def attach(self, way: Way, received: int) -> None:
+    def attach(self, transport: Transport, received: int) -> None:
         """See `Subscriber.attach`."""
-        super().attach(way, received)
-        self.queue.runs_ahead = way.kind == "unix"
+        super().attach(transport, received)
+        self.queue.runs_ahead = transport.kind == "unix"
         self.pull()
 
-    def lose_way(self, way: Way, now: float) -> None:
-        """See `Subscriber.lose_way`."""
-        super().lose_way(way, now)
-        self.queue.runs_ahead = self.queue.runs_ahead and self.way is not None
+    def lose_transport(self, transport: Transport, now: float) -> None:
+        """See `Subscriber.lose_transport`."""
+        super().lose_transport(transport, now)
+        self.queue.runs_ahead = self.queue.runs_ahead and self.transport is not None
 
-    def suspend(self, now: float) -> Way | None:
-        """Keep nothing until the reader comes back; returns the way, to be closed without the lock."""
-        way = self.way
-        if way is not None:
-            self.lose_way(way, now)
+    def suspend(self, now: float) -> Transport | None:
+        """Keep nothing until the reader comes back; returns the transport, to be closed without the lock."""
+        transport = self.transport
+        if transport is not None:
+            self.lose_transport(transport, now)
         self._empty()
         self.takes_blocks = False
-        return way
+        return transport
 
     def _empty(self) -> None:
         for entry in self.queue.suspend():
@@ -154,11 +154,11 @@ class LinkSubscriber(Subscriber):
         self.packing.begin()
         self._ring.gone(self.link)  # what the reader may see is never written again
 
-    def end(self, reason: str) -> Way | None:
+    def end(self, reason: str) -> Transport | None:
         """See `Subscriber.end`."""
-        way = super().end(reason)
+        transport = super().end(reason)
         self._empty()
-        return way
+        return transport
 
     # --- messages: with the lock ---------------------------------------------------------------------
 
@@ -182,8 +182,8 @@ class LinkSubscriber(Subscriber):
         return takes
 
     def _flows(self) -> bool:
-        way = self.way
-        return way is not None and way.ready
+        transport = self.transport
+        return transport is not None and transport.ready
 
     def _let_go(self) -> None:
         """Free what nothing waits for any more."""
@@ -230,7 +230,7 @@ class LinkSubscriber(Subscriber):
         return bool(done)
 
     def is_due(self, now: float, pause: float) -> bool:
-        """True when what waits should not wait for more: always, but on a way where each sending costs.
+        """True when what waits should not wait for more: always, but on a transport where each sending costs.
 
         To be asked after each message of a burst.
         """
@@ -241,7 +241,7 @@ class LinkSubscriber(Subscriber):
             self._waits_since = now
         return now - self._waits_since >= pause
 
-    def _goes(self, batch: Batch, way: Way) -> Batch:
+    def _goes(self, batch: Batch, transport: Transport) -> Batch:
         """Count what goes."""
         contents = batch[2]
         if contents:

@@ -36,7 +36,7 @@ from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ...words import Connection, Replies, Request
 from ..declared import Declared
-from ..keeping import Keeping
+from ..retained import RetainedValues
 from .confirming import Answering
 from .link_subscriber import LinkSubscriber
 from .local import LocalReader
@@ -45,7 +45,15 @@ from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Owner, Subscriber
 from .subscribers import Subscribers
 from .topics import wanted_of
-from .ways import MAIL_LIMIT, UNIX_LIMIT, UNIX_MAIL_LIMIT, LocalWay, PollWay, UnixWay, Way
+from .transports import (
+    MAIL_LIMIT,
+    UNIX_LIMIT,
+    UNIX_MAIL_LIMIT,
+    LocalTransport,
+    PollTransport,
+    Transport,
+    UnixTransport,
+)
 
 logger = logging.getLogger("pzc.links")
 
@@ -79,7 +87,7 @@ class Linking:
         name: str,
         replies: Replies,
         on_change: Callable[..., object],
-        keeping: Keeping,
+        keeping: RetainedValues,
         declared: Declared,
         partition: str,
     ) -> None:
@@ -111,8 +119,8 @@ class Linking:
         if isinstance(message, Open):
             self._on_open(request, owner, message)
         elif isinstance(message, Interests):
-            way = "tcp" if request.connection is None else "unix"
-            self._tell(request, self._want(owner, message, way, request.role is not Role.OBSERVER))
+            transport = "tcp" if request.connection is None else "unix"
+            self._tell(request, self._want(owner, message, transport, request.role is not Role.OBSERVER))
         elif isinstance(message, Report):
             self._on_report(request, owner, message)
         elif isinstance(message, Close):
@@ -153,11 +161,11 @@ class Linking:
             raise Refused("a mailbox keeps what was encoded: open it over unix or tcp")
         subscriber = self._open(message, owner, True)
         epoch = self._protocol.epoch
-        if subscriber.way is None:
-            way = LocalWay(
+        if subscriber.transport is None:
+            transport = LocalTransport(
                 link, self._agent_id, self._name, epoch, owner.key_id, self._partition, self._declared.names
             )
-            self._subscribers.attach(subscriber, way, 0, _nothing)
+            self._subscribers.attach(subscriber, transport, 0, _nothing)
         return Opened(epoch)
 
     def _on_open(self, request: Request, owner: Owner, message: Open) -> None:
@@ -170,17 +178,17 @@ class Linking:
         subscriber = self._open(message, owner, arrays)
         tenure = subscriber.tenure if isinstance(subscriber, MailboxSubscriber) else 0
         tell = partial(self._tell, request, Opened(self._protocol.epoch, tenure))
-        way = subscriber.way
+        transport = subscriber.transport
         if connection is not None:
-            if not _is_over(way, connection):
+            if not _is_over(transport, connection):
                 try:
-                    unix = self._unix_way(subscriber, connection, request)
+                    unix = self._unix(subscriber, connection, request)
                 except OSError as exc:
                     raise self._short(subscriber, exc, is_new) from exc
                 self._subscribers.attach(subscriber, unix, received, tell)
                 return
-        elif not isinstance(way, PollWay) or isinstance(subscriber, MailboxSubscriber):
-            poll = PollWay(MAIL_LIMIT) if isinstance(subscriber, MailboxSubscriber) else PollWay()
+        elif not isinstance(transport, PollTransport) or isinstance(subscriber, MailboxSubscriber):
+            poll = PollTransport(MAIL_LIMIT) if isinstance(subscriber, MailboxSubscriber) else PollTransport()
             self._subscribers.attach(subscriber, poll, received, tell)
             return
         tell()
@@ -189,7 +197,7 @@ class Linking:
         if connection is None:
             raise Refused("a link over a Unix socket is opened on the connection that it will use")
         subscriber = self._subscribers.links.get(link)
-        if connection.is_link and (subscriber is None or not _is_over(subscriber.way, connection)):
+        if connection.is_link and (subscriber is None or not _is_over(subscriber.transport, connection)):
             raise Refused("the connection is that of another link")
 
     def _open(self, message: Open, owner: Owner, arrays: bool) -> Subscriber:
@@ -274,9 +282,9 @@ class Linking:
         self._on_change(before_confirming=True)
         return applied
 
-    # --- ways ----------------------------------------------------------------------------------------
+    # --- transports ----------------------------------------------------------------------------------
 
-    def _unix_way(self, subscriber: Subscriber, connection: Connection, request: Request) -> UnixWay:
+    def _unix(self, subscriber: Subscriber, connection: Connection, request: Request) -> UnixTransport:
         subscribers = self._subscribers
         limit = UNIX_MAIL_LIMIT
         if isinstance(subscriber, LinkSubscriber):  # a mailbox is kept for the next process
@@ -286,11 +294,12 @@ class Linking:
             if before is not None:
                 before.close()
             limit = UNIX_LIMIT
-        make = partial(UnixWay, self._loop, request, partial(subscribers.refill, subscriber), limit=limit)
+        refill = partial(subscribers.refill, subscriber)
+        make = partial(UnixTransport, self._loop, request, refill, limit=limit)
         return connection.become_link(make, partial(self._lost, subscriber, connection))
 
     def _short(self, subscriber: Subscriber, error: OSError, is_new: bool) -> Refused:
-        """The refusal of a Unix way, for which something is missing here; what it keeps stays, for others."""
+        """The refusal of a Unix transport, for which something is missing here; what it keeps stays."""
         reason = f"this publisher cannot open what a link over a Unix socket needs: {error}"
         if is_new and not len(subscriber.queue.index):
             self._subscribers.end(subscriber, reason)
@@ -300,9 +309,9 @@ class Linking:
         # The lifeline stays: the end of a process shows at its sockets before it shows there.
         if subscriber.ended:
             self._release(subscriber)
-        way = subscriber.way
-        if way is not None and _is_over(way, connection):
-            self._subscribers.lose_way(subscriber, way)
+        transport = subscriber.transport
+        if transport is not None and _is_over(transport, connection):
+            self._subscribers.lose_transport(subscriber, transport)
 
     # --- what readers tell ---------------------------------------------------------------------------
 
@@ -315,41 +324,41 @@ class Linking:
             with subscribers.lock:
                 subscriber.queue.room = message.room
         subscribers.acknowledged(subscriber, message.received, message.upto, message.others)
-        way = subscriber.way
-        if isinstance(way, PollWay) and message.hold:
-            self._poll(subscriber, way, request, message.received, hold)
+        transport = subscriber.transport
+        if isinstance(transport, PollTransport) and message.hold:
+            self._poll(subscriber, transport, request, message.received, hold)
         elif message.hold:  # it goes without being asked for
             self._tell(request, Notify(message.received + 1))
 
     def _poll(
-        self, subscriber: Subscriber, way: PollWay, request: Request, received: int, hold: float
+        self, subscriber: Subscriber, transport: PollTransport, request: Request, received: int, hold: float
     ) -> None:
         subscribers = self._subscribers
         with subscribers.lock:
             if received < subscriber.queue.sent:  # the answer to the poll before was lost
-                subscriber.attach(way, received)
-            way.wait(request, received + 1)
-            way.until = time.monotonic() + hold
+                subscriber.attach(transport, received)
+            transport.wait(request, received + 1)
+            transport.until = time.monotonic() + hold
             subscriber.pull()
         subscriber.flush()
-        if way.ready:
-            self._watch(subscriber, way)
+        if transport.ready:
+            self._watch(subscriber, transport)
 
-    def _watch(self, subscriber: Subscriber, way: PollWay) -> None:
+    def _watch(self, subscriber: Subscriber, transport: PollTransport) -> None:
         """Answer the poll that waits when its time is over; I/O thread."""
-        if not way.watched:
-            way.watched = True
+        if not transport.watched:
+            transport.watched = True
             self._loop.call_later(
-                max(0.0, way.until - time.monotonic()), partial(self._ring, subscriber, way)
+                max(0.0, transport.until - time.monotonic()), partial(self._ring, subscriber, transport)
             )
 
-    def _ring(self, subscriber: Subscriber, way: PollWay) -> None:
-        way.watched = False
-        if subscriber.way is way and way.ready:
-            if way.until <= time.monotonic():
+    def _ring(self, subscriber: Subscriber, transport: PollTransport) -> None:
+        transport.watched = False
+        if subscriber.transport is transport and transport.ready:
+            if transport.until <= time.monotonic():
                 subscriber.beat(math.inf)
             else:
-                self._watch(subscriber, way)
+                self._watch(subscriber, transport)
 
     def _of(self, link: str, owner: Owner) -> Subscriber:
         subscriber = self._find(link, owner)
@@ -363,14 +372,14 @@ class Linking:
             raise PeerLost(f"link {link[:8]} is suspended at its publisher: open it again")
         return subscriber
 
-    def _on_end(self, subscriber: Subscriber, way: Way | None) -> None:
+    def _on_end(self, subscriber: Subscriber, transport: Transport | None) -> None:
         with self._subscribers.lock:
             self._over[subscriber.link] = subscriber.ended
             while len(self._over) > _REMEMBERED:
                 del self._over[next(iter(self._over))]
         self._release(subscriber)
-        if isinstance(way, LocalWay):
-            way.link.ended(subscriber.ended)
+        if isinstance(transport, LocalTransport):
+            transport.link.ended(subscriber.ended)
         self._on_change()
 
     def _release(self, subscriber: Subscriber) -> None:
@@ -379,8 +388,8 @@ class Linking:
             lifeline.close()
 
 
-def _is_over(way: Way | None, connection: Connection) -> bool:
-    return isinstance(way, UnixWay) and way.connection is connection
+def _is_over(transport: Transport | None, connection: Connection) -> bool:
+    return isinstance(transport, UnixTransport) and transport.connection is connection
 
 
 def _nothing() -> object:

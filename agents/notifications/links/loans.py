@@ -12,7 +12,7 @@ from ....protocol.errors import LocalProtocolError
 from ....protocol.lazily import Lazily
 from .encoding import Encoding
 from .published import Published
-from .ways import UNIX_LIMIT
+from .transports import UNIX_LIMIT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -39,8 +39,8 @@ from ....transport.wire import Protocol
 from ..columns import Burst, Sink
 from .arrivals import Arrival, HeldArrivals, Make, Together
 from .intake import Decoded, Handed, Intake, OnNews
-from .inward import Received
 from .places import Place
+from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import Roster, Wanting
 

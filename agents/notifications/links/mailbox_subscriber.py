@@ -3,7 +3,7 @@
 ::
 
     state   event                                        next
-    open    silence, or no way                           open: it goes on keeping, and holds no block
+    open    silence, or no transport                           open: it goes on keeping, and holds no block
     open    ``keep`` seconds and `mail_grace` of that    ended, with all that is in it
     open    its name is opened by another process        ended; that one's subscriber has the queue
     open    closed by its reader, end of the publisher   ended
@@ -33,7 +33,7 @@ from .packing import MAIL_ROWS, Batch, MailPacking
 from .published import Mailed, seal
 from .subscriber import Owner, Subscriber
 from .topics import Wanted
-from .ways import UNIX_LIMIT, Way
+from .transports import UNIX_LIMIT, Transport
 
 LARGEST = 32 << 20
 """Bytes of a content that goes in a block; a larger one goes in the socket."""
@@ -182,25 +182,25 @@ class MailboxSubscriber(Subscriber):
             self._ring.end(self._in_transit.pop(position), self.link)
         return bool(done)
 
-    # --- ways: with the lock -------------------------------------------------------------------------
+    # --- transports: with the lock -------------------------------------------------------------------------
 
-    def attach(self, way: Way, received: int) -> None:
+    def attach(self, transport: Transport, received: int) -> None:
         """See `Subscriber.attach`."""
         self._let_go()
-        super().attach(way, received)
+        super().attach(transport, received)
 
-    def lose_way(self, way: Way, now: float) -> None:
-        """See `Subscriber.lose_way`."""
-        super().lose_way(way, now)
-        if self.way is None:
+    def lose_transport(self, transport: Transport, now: float) -> None:
+        """See `Subscriber.lose_transport`."""
+        super().lose_transport(transport, now)
+        if self.transport is None:
             self._let_go()
 
-    def end(self, reason: str) -> Way | None:
+    def end(self, reason: str) -> Transport | None:
         """See `Subscriber.end`."""
-        way = super().end(reason)
+        transport = super().end(reason)
         self._let_go()
         self.packing.begin()
-        return way
+        return transport
 
     def _let_go(self) -> None:
         """Blocks that the reader may see are never written again; what it has not got goes in others."""
@@ -211,29 +211,29 @@ class MailboxSubscriber(Subscriber):
 
     def flush(self) -> None:
         """See `Subscriber.flush`."""
-        if self.way is not None and self.way.ready:
+        if self.transport is not None and self.transport.ready:
             self.asked = True  # before it looks, so that what is published meanwhile is not left lying
         super().flush()
 
-    def _goes(self, batch: Batch, way: Way) -> Batch:
-        """Seal what goes, where its reader wants that, and place it where the way takes it."""
+    def _goes(self, batch: Batch, transport: Transport) -> Batch:
+        """Seal what goes, where its reader wants that, and place it where the transport takes it."""
         notify, _, contents = batch
         if self.signs and contents:
             rows = iter(seal(contents, self._records, self._lock))
             for run in notify.runs:
                 run.rows[:] = islice(rows, len(run.rows))
-        if way.blocks and len(contents) == 1 and self._shares(contents[0].topic):
-            return self._placed(batch, way, notify.runs[0].rows[0].body)
+        if transport.blocks and len(contents) == 1 and self._shares(contents[0].topic):
+            return self._placed(batch, transport, notify.runs[0].rows[0].body)
         return batch
 
-    def _placed(self, batch: Batch, way: Way, body: Body) -> Batch:
+    def _placed(self, batch: Batch, transport: Transport, body: Body) -> Batch:
         """A message of one content in a block, when it is large and there is one."""
         slot = self._ring.allocate(len(body)) if UNIX_LIMIT < len(body) <= LARGEST else None
         if slot is None:
             return batch
         slot.buffer[:] = body
         with self._lock:
-            if self.way is not way:  # and nothing goes
+            if self.transport is not transport:  # and nothing goes
                 self._ring.abandon(slot)
                 return batch
             self._ring.publish(slot, [self.link])

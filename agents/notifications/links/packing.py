@@ -1,4 +1,4 @@
-"""Packing: what is ready for a reader, as messages for its way, and the descriptors of blocks that it has."""
+"""Packing: what is ready for a reader, as messages for its transport, and which blocks it has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ....protocol.peer import MOST_TYPES
 from ....shm.ring import Ring
 from ....shm.views import IN_TRANSIT, INTRODUCED
 from .published import Mailed, Published
-from .ways import Way
+from .transports import Transport
 
 MAX_ROWS = 1000
 """Notifications that go together."""
@@ -53,7 +53,7 @@ class Packing:
         self._untold: dict[str, str] = {}  # of that
 
     def begin(self) -> None:
-        """Another way, or another connection: the reader has no descriptors."""
+        """Another transport, or another connection: the reader has no descriptors."""
         self._ring.gone(self._reader)
         self._reader, self._introduced, self._told = object(), 0, 0
         self._untold = {**self._about}
@@ -67,10 +67,10 @@ class Packing:
         if topic in self._about or len(self._about) < MOST_TYPES:
             self._about[topic] = self._untold[topic] = said
 
-    def next(self, way: Way) -> Batch | None:
-        """What goes next over a way; None when nothing is ready."""
-        blocks = way.blocks
-        entries = self._queue.take(MAX_ROWS, way.limit, blocks)
+    def next(self, transport: Transport) -> Batch | None:
+        """What goes next over a transport; None when nothing is ready."""
+        blocks = transport.blocks
+        entries = self._queue.take(MAX_ROWS, transport.limit, blocks)
         if not entries:
             return None
         contents: list[Published] = []
@@ -96,9 +96,9 @@ class Packing:
             if published.waited is not None:
                 hurry = True
         runs = runs_of(entries, rows)
-        if self._queue.parts and way.kind != "inproc":
+        if self._queue.parts and transport.kind != "inproc":
             _say_once(runs, contents)
-        return self._notify(way, entries[0].position, runs, lent, hurry), fd, contents
+        return self._notify(transport, entries[0].position, runs, lent, hurry), fd, contents
 
     def in_block(self, batch: Batch, block: int) -> Batch:
         """A message of one content with that in a block; the same when no descriptor can be had."""
@@ -113,11 +113,11 @@ class Packing:
         rows = [replace(row, body=b"", block=block, size=len(row.body))]
         return replace(notify, runs=[replace(run, rows=rows)], lent=lent), fd, contents
 
-    def sign(self, way: Way) -> Batch:
+    def sign(self, transport: Transport) -> Batch:
         """A message without notifications, as a sign of life."""
-        return self._notify(way, self._queue.sent + 1, [], 0, False), -1, []
+        return self._notify(transport, self._queue.sent + 1, [], 0, False), -1, []
 
-    def _notify(self, way: Way, first: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
+    def _notify(self, transport: Transport, first: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
         losses: list[Loss] = []
         if self._queue.behind:
             shown = first + max(0, sum([len(run.rows) for run in runs]) - 1)
@@ -159,16 +159,16 @@ class MailPacking(Packing):
         super().__init__(queue, ring)
         self._in_transit = in_transit
 
-    def next(self, way: Way) -> Batch | None:
+    def next(self, transport: Transport) -> Batch | None:
         """See `Packing.next`."""
         if len(self._in_transit) >= IN_TRANSIT:
             return None
-        entries = self._queue.take(MAIL_ROWS, way.limit, way.blocks)
+        entries = self._queue.take(MAIL_ROWS, transport.limit, transport.blocks)
         if not entries:
             return None
         mailed: list[Mailed] = [entry.message for entry in entries]
         runs = runs_of(entries, [each.row for each in mailed])
-        return self._notify(way, entries[0].position, runs, 0, False), -1, mailed
+        return self._notify(transport, entries[0].position, runs, 0, False), -1, mailed
 
 
 def runs_of(entries: Sequence[Sent[Any]], rows: Sequence[Row]) -> list[Run]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ....delivery.claims import Claim, Interest
 from ....delivery.letters import Kept
 from ....protocol.link_messages import Body
-from .bursts import Carrier
+from .gathering import Carrier
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .published import Published

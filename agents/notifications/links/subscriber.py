@@ -24,7 +24,7 @@ from ..declared import Declared
 from ..filters import ANY
 from .packing import Batch, Packing
 from .topics import Wanted
-from .ways import Way
+from .transports import Transport
 
 
 class Owner(NamedTuple):
@@ -48,8 +48,8 @@ class Subscriber(ABC):
         packing: makes messages of that.
 
     Attributes:
-        way: over which it sends; None while the reader has to come back.
-        was_reached: it had a way.
+        transport: over which it sends; None while the reader has to come back.
+        was_reached: it had a transport.
         wants: its interests, by the numbers that the reader gave them: their claims, but of one in all topics
             of which each has a claim.
         applied: the answer to the last batch of commands.
@@ -64,7 +64,7 @@ class Subscriber(ABC):
         self.link = link
         self.owner = owner
         self.arrays = arrays
-        self.way: Way | None = None
+        self.transport: Transport | None = None
         self.was_reached = False
         self.wants: dict[int, Wanted | Claim] = {}
         self.applied = Applied(0)
@@ -86,8 +86,8 @@ class Subscriber(ABC):
 
     @property
     def kind(self) -> str:
-        """``unix``, ``tcp`` or ``inproc``; ``none`` while it has no way."""
-        return "none" if self.way is None else self.way.kind
+        """``unix``, ``tcp`` or ``inproc``; ``none`` while it has no transport."""
+        return "none" if self.transport is None else self.transport.kind
 
     @property
     def waiting(self) -> int:
@@ -184,35 +184,39 @@ class Subscriber(ABC):
             return set()
         return {who for name in (topic, ANY) for who in self._readers.get(name, ())}
 
-    def attach(self, way: Way, received: int) -> None:
-        """Send over this way from now on, and again what came after number ``received``.
+    def attach(self, transport: Transport, received: int) -> None:
+        """Send over this transport from now on, and again what came after number ``received``.
 
         Raises:
             RemoteProtocolError: for a number that was never sent.
         """
         self.queue.resume(received)
         self.packing.begin()
-        self.way, self.takes_blocks, self.is_local = way, way.blocks, way.kind == "inproc"
+        self.transport, self.takes_blocks, self.is_local = (
+            transport,
+            transport.blocks,
+            transport.kind == "inproc",
+        )
         self.was_reached = True
 
     def heard(self, now: float) -> None:
         """Its reader gave a sign of life."""
         self.liveness.heard(now)
 
-    def lose_way(self, way: Way, now: float) -> None:
-        """The way is no more; the reader may come back by another."""
-        if self.way is way:
-            self.way, self._alone_since = None, now
+    def lose_transport(self, transport: Transport, now: float) -> None:
+        """The transport is no more; the reader may come back by another."""
+        if self.transport is transport:
+            self.transport, self._alone_since = None, now
 
     def alone(self, now: float) -> float:
         """Seconds for which the reader has not come back."""
-        return now - self._alone_since if self.way is None else 0.0
+        return now - self._alone_since if self.transport is None else 0.0
 
-    def end(self, reason: str) -> Way | None:
-        """Nothing more is sent and nobody waits for it; returns the way, to be closed without the lock."""
+    def end(self, reason: str) -> Transport | None:
+        """Nothing more is sent, nobody waits for it; returns the transport, to be closed without the lock."""
         self.ended = reason
-        way, self.way = self.way, None
-        return way
+        transport, self.transport = self.transport, None
+        return transport
 
     @abstractmethod
     def pull(self) -> None:
@@ -229,7 +233,7 @@ class Subscriber(ABC):
     # --- sending: without the lock -------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send what waits, as far as the way takes it; any thread."""
+        """Send what waits, as far as the transport takes it; any thread."""
         while len(self.queue):
             if not self.sending.acquire(blocking=False):
                 return  # whoever sends now looks again when it has let go
@@ -241,33 +245,33 @@ class Subscriber(ABC):
                 return
 
     def beat(self, now: float) -> None:
-        """Send a sign of life when one is due and the way takes it; any thread."""
+        """Send a sign of life when one is due and the transport takes it; any thread."""
         if self.sending.acquire(blocking=False):
             try:
-                self._send(lambda way: self._sign(way) if self.liveness.beat_due(now) else None)
+                self._send(lambda transport: self._sign(transport) if self.liveness.beat_due(now) else None)
             finally:
                 self.sending.release()
 
-    def _send(self, make: Callable[[Way], Batch | None]) -> bool:
+    def _send(self, make: Callable[[Transport], Batch | None]) -> bool:
         with self._lock:
-            way = self.way
-            if way is None or not way.ready or self.ended:
+            transport = self.transport
+            if transport is None or not transport.ready or self.ended:
                 return False
-            made = make(way)
+            made = make(transport)
             if made is None:
                 return False
             self.liveness.spoke(time.monotonic())
-        notify, fd, contents = self._goes(made, way)
+        notify, fd, contents = self._goes(made, transport)
         try:
-            return way.send(notify, fd, contents)
+            return transport.send(notify, fd, contents)
         finally:
             if fd >= 0:
                 os.close(fd)
 
     @abstractmethod
-    def _goes(self, batch: Batch, way: Way) -> Batch:
+    def _goes(self, batch: Batch, transport: Transport) -> Batch:
         """What is about to go, as it is to go."""
 
-    def _sign(self, way: Way) -> Batch:
+    def _sign(self, transport: Transport) -> Batch:
         """An empty message, or whatever there is; with the lock."""
-        return self.packing.next(way) or self.packing.sign(way)
+        return self.packing.next(transport) or self.packing.sign(transport)

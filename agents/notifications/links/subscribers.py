@@ -6,7 +6,7 @@ both without any lock::
     admit      every reader that is waited for has a place in its window; else `wait`, and again
     has_room   once more, because others publish meanwhile
     commit     it gets its number and a place in each queue, in one moment
-    flush      what is ready is sent, as far as each way takes it; that of a burst together
+    flush      what is ready is sent, as far as each transport takes it; that of a burst together
 
 The state of all links belongs to one lock. Nobody holds it while user code runs, a socket is written, or
 memory is copied.
@@ -25,7 +25,7 @@ from typing import Any
 
 from ....delivery.liveness import Liveness
 from ....delivery.meters import Meter
-from ....delivery.patience import Patience
+from ....delivery.responsive import ResponsiveLinks
 from ....protocol import limits
 from ....protocol.errors import AgentClosed
 from ....protocol.link_messages import Row
@@ -36,8 +36,8 @@ from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ..declared import Declared
 from .admission import Admission
-from .bursts import SMALL, Bursts, Gathering
 from .encoding import Encoding
+from .gathering import SMALL, BurstDetector, FlushTimer
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .mailboxes import Mailboxes
@@ -45,7 +45,7 @@ from .publication import Publication
 from .published import Mailed
 from .routes import SPARE, Routes
 from .subscriber import Subscriber
-from .ways import Way
+from .transports import Transport
 
 logger = logging.getLogger("pzc.links")
 
@@ -67,7 +67,7 @@ class Subscribers:
         links: those that are open, by id.
         routes: which of them a topic goes to.
         bursts: of all topics together.
-        on_end: told every link that has ended, and its way.
+        on_end: told every link that has ended, and its transport.
         on_pause: called after a link was suspended, or came back from that.
         changed: on the lock, when there may be room.
         admission: waits for readers before something is published.
@@ -82,7 +82,7 @@ class Subscribers:
         self.ring = Ring(BUFFERS + SPARE)
         self.links: dict[str, Subscriber] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
-        self.on_end: Callable[[Subscriber, Way | None], object] = _nobody
+        self.on_end: Callable[[Subscriber, Transport | None], object] = _nobody
         self.on_pause: Callable[[], object] = bool
         self.on_topic: Callable[[str], object] = bool
         self.withdrawn: set[str] = set()
@@ -92,13 +92,13 @@ class Subscribers:
         self.routes = Routes(
             self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )
-        self._patience = Patience()
+        self._responsive = ResponsiveLinks()
         self.admission = Admission(loop, self.changed, self.encoding, counters, self.routes.renew)
         self.mailboxes = Mailboxes(self.lock, self.links, self._shares, records)
         self._closed = False
-        self.bursts = Bursts()
-        self._gathering = Gathering(loop, lambda: limits.current.burst_gathering)
-        self._gathering_mail = Gathering(loop, lambda: limits.current.mail_gathering)
+        self.bursts = BurstDetector()
+        self._gathering = FlushTimer(loop, lambda: limits.current.burst_gathering)
+        self._gathering_mail = FlushTimer(loop, lambda: limits.current.mail_gathering)
 
     # --- publishing ----------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Subscribers:
                     published.slot, [subscriber.link for subscriber in took if subscriber.takes_blocks]
                 )
             if publication.ack_wait is not None:
-                trusted = self._patience.begin(number, [subscriber.link for subscriber in took])
+                trusted = self._responsive.begin(number, [subscriber.link for subscriber in took])
                 published.waited = {subscriber for subscriber in took if subscriber.link in trusted}
 
     def _offer(self, topic: str) -> None:
@@ -214,7 +214,7 @@ class Subscribers:
             published.waited = None
             if missed:
                 self._counters.add("ack_waits_missed", len(missed))
-                self._patience.missed(subscriber.link for subscriber in missed)
+                self._responsive.missed(subscriber.link for subscriber in missed)
 
     # --- readers -------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Subscribers:
                 return
             subscriber.heard(time.monotonic())
             if subscriber.acknowledged(received, upto, others):
-                self._patience.acknowledged(subscriber.link)
+                self._responsive.acknowledged(subscriber.link)
                 self.changed.notify_all()
         subscriber.flush()
 
@@ -248,23 +248,25 @@ class Subscribers:
         if self._closed:
             raise AgentClosed("the agent was stopped; it takes no more links")
 
-    def attach(self, subscriber: Subscriber, way: Way, received: int, first: Callable[[], object]) -> None:
-        """Let a link send over a way, and again what came after number ``received``; no lock may be held.
+    def attach(
+        self, subscriber: Subscriber, transport: Transport, received: int, first: Callable[[], object]
+    ) -> None:
+        """Let a link send over a transport, and again what came after ``received``; no lock may be held.
 
         Args:
             subscriber: the link.
-            way: new.
+            transport: new.
             received: a number that was sent.
-            first: called before anything is sent over the way.
+            first: called before anything is sent over the transport.
         """
         with subscriber.sending:
             with self.lock:
-                before = subscriber.way
+                before = subscriber.transport
                 paused = subscriber.queue.suspended
                 if subscriber.ended:
-                    before = way
+                    before = transport
                 else:
-                    subscriber.attach(way, received)
+                    subscriber.attach(transport, received)
                     subscriber.liveness = Liveness(time.monotonic())
                     (self.routes.renew if paused else self.routes.renew_ways)()
             if paused:
@@ -274,14 +276,14 @@ class Subscribers:
             before.close()
         subscriber.flush()
 
-    def lose_way(self, subscriber: Subscriber, way: Way) -> None:
+    def lose_transport(self, subscriber: Subscriber, transport: Transport) -> None:
         """A connection has ended: its reader has a moment to come back."""
         with self.lock:
-            subscriber.lose_way(way, time.monotonic())
-        way.close()
+            subscriber.lose_transport(transport, time.monotonic())
+        transport.close()
 
     def refill(self, subscriber: Subscriber) -> None:
-        """The way takes more."""
+        """The transport takes more."""
         with self.lock:
             subscriber.pull()
         subscriber.flush()
@@ -291,13 +293,13 @@ class Subscribers:
         with self.lock:
             if subscriber.ended or subscriber.queue.suspended:
                 return
-            way = subscriber.suspend(time.monotonic())
-            self._patience.forget(subscriber.link)
+            transport = subscriber.suspend(time.monotonic())
+            self._responsive.forget(subscriber.link)
             self.routes.renew()
         logger.info("%r is suspended: %s", subscriber, reason)
         self._counters.add("links_suspended")
-        if way is not None:
-            way.close()
+        if transport is not None:
+            transport.close()
         self.on_pause()
 
     def end(self, subscriber: Subscriber, reason: str) -> None:
@@ -310,20 +312,20 @@ class Subscribers:
         """As `end`, with the lock; returns what is to be called without it."""
         if subscriber.ended:
             return bool
-        way = subscriber.end(reason)
+        transport = subscriber.end(reason)
         self.links.pop(subscriber.link, None)
-        self._patience.forget(subscriber.link)
+        self._responsive.forget(subscriber.link)
         if isinstance(subscriber, MailboxSubscriber):
             self.mailboxes.forget(subscriber)
         self.routes.renew()
-        return partial(self._ended, subscriber, way)
+        return partial(self._ended, subscriber, transport)
 
-    def _ended(self, subscriber: Subscriber, way: Way | None) -> None:
+    def _ended(self, subscriber: Subscriber, transport: Transport | None) -> None:
         logger.info("%r", subscriber)
         self._counters.add("links_ended")
-        if way is not None:
-            way.close()
-        self.on_end(subscriber, way)
+        if transport is not None:
+            transport.close()
+        self.on_end(subscriber, transport)
 
     def _shares(self, topic: str) -> bool:
         return self.encoding.shares and self.routes.about(topic).zero_copy
@@ -366,5 +368,5 @@ class Subscribers:
         self.mailboxes.ring.close()
 
 
-def _nobody(subscriber: Subscriber, way: Way | None) -> None:
+def _nobody(subscriber: Subscriber, transport: Transport | None) -> None:
     return None

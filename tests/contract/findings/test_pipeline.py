@@ -58,7 +58,7 @@ def recorded(journal: Path, until: Any, *options: str) -> None:
         while not until() and time.monotonic() < end:
             moment.wait(0.02)
 
-    timings = Timings(upkeep_pause=0.05, covered_grace=0.0)
+    timings = Timings(maintenance_pause=0.05, covered_grace=0.0)
     with timings:
         environment = {**ALONE, "PZC_CONFIG": str(timings.write(journal.parent))}
         outcome = command("record", "nobody*", "--journal", str(journal), *options,

@@ -1,4 +1,4 @@
-"""Ways of a link at its reader: over a Unix connection, by long polls over tcp, or inside the process.
+"""Transports of a link at its reader: over a Unix connection, by long polls over tcp, or inside the process.
 
 ==========  ====================================================================================
 call        what it does
@@ -77,7 +77,7 @@ class Received(Struct):
     fd: int = -1
 
 
-class Inward(Protocol):
+class ReaderTransport(Protocol):
     """See the module's docstring."""
 
     kind: str
@@ -114,7 +114,7 @@ class LinkOver(PeerLost):
 
 
 def opened(peer: Peer, answer: Future[T], timeout: float | None = 0) -> T:
-    """The answer to the request for a link, with the errors of `Inward.open`."""
+    """The answer to the request for a link, with the errors of `ReaderTransport.open`."""
     try:
         return answer.result(timeout)
     except (TimeoutError, ReplayedMessage) as exc:  # its answer may be on the way
@@ -158,7 +158,7 @@ class OverUnix:
         self.more = True
 
     def open(self, message: Open, deadline: float) -> LinkMessage:
-        """See `Inward.open`."""
+        """See `ReaderTransport.open`."""
         answer = self.ask(message)
         try:
             while not answer.done():
@@ -171,7 +171,7 @@ class OverUnix:
             del answer
 
     def ask(self, message: LinkMessage) -> Future[LinkMessage]:
-        """See `Inward.ask`."""
+        """See `ReaderTransport.ask`."""
         answer: Future[LinkMessage] = Future()
         with self._sending, self._lock:  # whoever receives the answer finds what it is of
             if self._closed:
@@ -182,7 +182,7 @@ class OverUnix:
         return answer
 
     def tell(self, news: News) -> bool:
-        """See `Inward.tell`."""
+        """See `ReaderTransport.tell`."""
         hurry = self._loop.in_thread()
         if not self._sending.acquire(blocking=not hurry):
             return False
@@ -199,7 +199,7 @@ class OverUnix:
         return self._exchange.send(None, time.monotonic() + timeout, packed=packed)
 
     def listen(self, reception: Reception) -> None:
-        """See `Inward.listen`."""
+        """See `ReaderTransport.listen`."""
         self._loop.call(partial(self._watch, reception))
 
     def _watch(self, reception: Reception) -> None:
@@ -223,7 +223,7 @@ class OverUnix:
             self._reception.on_ready()
 
     def ready(self) -> list[Received | None]:
-        """See `Inward.ready`."""
+        """See `ReaderTransport.ready`."""
         if self._early:
             early, self._early = self._early, []
             return early
@@ -265,7 +265,7 @@ class OverUnix:
         settle(answer, partial(_said, self._peer, said))
 
     def close(self) -> None:
-        """See `Inward.close`."""
+        """See `ReaderTransport.close`."""
         self._exchange.close()
         self._loop.call(self._unwatch)
         with self._lock:
@@ -301,7 +301,7 @@ class OverTcp:
         self._reception: Reception | None = None
 
     def open(self, message: Open, deadline: float) -> LinkMessage:
-        """See `Inward.open`."""
+        """See `ReaderTransport.open`."""
         self._opening = message
         while True:
             left = max(0.001, min(deadline - time.monotonic(), limits.current.mail_patience))
@@ -313,7 +313,7 @@ class OverTcp:
                     raise
 
     def ask(self, message: LinkMessage) -> Future[LinkMessage]:
-        """See `Inward.ask`."""
+        """See `ReaderTransport.ask`."""
         answer: Future[LinkMessage] = Future()
         asked = self._client.submit_to(self._peer, message, limits.current.mail_patience)
         asked.add_done_callback(lambda told: settle(answer, lambda: self._said(told.result(0))))
@@ -326,19 +326,19 @@ class OverTcp:
         return _said(self._peer, reply)
 
     def tell(self, news: News) -> bool:
-        """See `Inward.tell`."""
+        """See `ReaderTransport.tell`."""
         report = news()
         if report is not None:  # if it cannot be told, whoever polls finds out
             self._client.send_to(self._peer, report, SEND_TIMEOUT)
         return True
 
     def listen(self, reception: Reception) -> None:
-        """See `Inward.listen`."""
+        """See `ReaderTransport.listen`."""
         self._reception = reception
         reception.look()
 
     def ready(self) -> list[Received | None]:
-        """See `Inward.ready`."""
+        """See `ReaderTransport.ready`."""
         if self._closed:
             raise AgentClosed("the link was closed here")
         polling = self._polling
@@ -371,7 +371,7 @@ class OverTcp:
             self._reception.look()
 
     def close(self) -> None:
-        """See `Inward.close`."""
+        """See `ReaderTransport.close`."""
         self._closed = True
         self._look()
 

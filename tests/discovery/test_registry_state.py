@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pzc.discovery.ledger import SILENCE, Ledger, Views
+from pzc.discovery.registry_state import SILENCE, RegistryState, Views
 from pzc.protocol.errors import Refused
 from pzc.protocol.message import Identity
 
@@ -19,11 +19,11 @@ SAID = Views((b"loopback",), (b"10.0.0.7",))
 OWNER, THIEF, OTHER = Identity("a key", "owner"), Identity("a key", "thief"), Identity("another", "owner")
 
 
-def _with(*processes: bytes, host: str = "rack") -> Ledger:
-    ledger = Ledger()
+def _with(*processes: bytes, host: str = "rack") -> RegistryState:
+    state = RegistryState()
     for process in processes:
-        ledger.whole(process, OWNER, host, BEAT, SAID, 0.0)
-    return ledger
+        state.whole(process, OWNER, host, BEAT, SAID, 0.0)
+    return state
 
 
 def test_a_newcomer_is_told_everything_the_heartbeat_first() -> None:
@@ -44,107 +44,107 @@ def test_nobody_is_told_of_itself() -> None:
 
 
 def test_what_was_told_is_not_told_again() -> None:
-    ledger = _with(A)
-    assert not ledger.news(ledger.news(0, B, "rack").cursor, B, "rack")
+    state = _with(A)
+    assert not state.news(state.news(0, B, "rack").cursor, B, "rack")
 
 
 def test_a_change_is_told() -> None:
-    ledger = _with(A)
-    cursor = ledger.news(0, B, "rack").cursor
-    ledger.whole(A, OWNER, "rack", BEAT, Views((b"new",), ()), 1.0)
-    assert ledger.news(cursor, B, "rack").datagrams == [b"beat here", b"new"]
+    state = _with(A)
+    cursor = state.news(0, B, "rack").cursor
+    state.whole(A, OWNER, "rack", BEAT, Views((b"new",), ()), 1.0)
+    assert state.news(cursor, B, "rack").datagrams == [b"beat here", b"new"]
 
 
 def test_a_sign_of_life_is_no_news() -> None:
-    ledger = _with(A)
-    cursor = ledger.news(0, B, "rack").cursor
-    assert ledger.hear(A, OWNER, BEAT, 1.0)
-    assert not ledger.news(cursor, B, "rack")
+    state = _with(A)
+    cursor = state.news(0, B, "rack").cursor
+    assert state.hear(A, OWNER, BEAT, 1.0)
+    assert not state.news(cursor, B, "rack")
 
 
 def test_an_unknown_process_is_to_tell_its_whole() -> None:
-    assert not Ledger().hear(A, OWNER, BEAT, 0.0)
+    assert not RegistryState().hear(A, OWNER, BEAT, 0.0)
 
 
 def test_a_silent_process_is_gone_and_that_is_told() -> None:
-    ledger = _with(A)
-    cursor = ledger.news(0, B, "rack").cursor
-    assert ledger.tick(SILENCE - 0.01) == []
-    assert ledger.tick(SILENCE) == [A]
-    assert ledger.news(cursor, B, "rack").gone == [A]
+    state = _with(A)
+    cursor = state.news(0, B, "rack").cursor
+    assert state.tick(SILENCE - 0.01) == []
+    assert state.tick(SILENCE) == [A]
+    assert state.news(cursor, B, "rack").gone == [A]
 
 
 def test_a_process_that_is_heard_stays() -> None:
-    ledger = _with(A)
-    ledger.hear(A, OWNER, BEAT, 3.0)
-    assert ledger.tick(SILENCE + 1) == []
-    assert ledger.next_deadline == 3.0 + SILENCE
+    state = _with(A)
+    state.hear(A, OWNER, BEAT, 3.0)
+    assert state.tick(SILENCE + 1) == []
+    assert state.next_deadline == 3.0 + SILENCE
 
 
 def test_a_process_that_says_goodbye_is_gone_at_once() -> None:
-    ledger = _with(A)
-    ledger.bye(A, OWNER)
-    assert ledger.news(0, B, "rack").gone == [A]
+    state = _with(A)
+    state.bye(A, OWNER)
+    assert state.news(0, B, "rack").gone == [A]
 
 
 def test_a_process_that_came_back_is_not_told_as_gone() -> None:
-    ledger = _with(A)
-    ledger.bye(A, OWNER)
-    ledger.whole(A, OWNER, "rack", BEAT, SAID, 1.0)
-    assert ledger.news(0, B, "rack").gone == []
+    state = _with(A)
+    state.bye(A, OWNER)
+    state.whole(A, OWNER, "rack", BEAT, SAID, 1.0)
+    assert state.news(0, B, "rack").gone == []
 
 
 @pytest.mark.parametrize("act", ["hear", "whole"])
 def test_another_agent_cannot_speak_for_a_process(act: str) -> None:
-    ledger = _with(A)
+    state = _with(A)
     more = (BEAT, 1.0) if act == "hear" else ("rack", BEAT, Views(), 1.0)
     with pytest.raises(Refused, match="another agent"):
-        getattr(ledger, act)(A, THIEF, *more)
-    assert ledger.news(0, B, "rack").datagrams == [b"beat here", b"loopback"]
+        getattr(state, act)(A, THIEF, *more)
+    assert state.news(0, B, "rack").datagrams == [b"beat here", b"loopback"]
 
 
 def test_another_agent_cannot_say_goodbye_for_a_process() -> None:
-    ledger = _with(A)
-    ledger.bye(A, THIEF)
-    assert len(ledger) == 1
+    state = _with(A)
+    state.bye(A, THIEF)
+    assert len(state) == 1
 
 
 @pytest.mark.parametrize("bound", ["processes", "processes_per_key"])
 def test_one_process_more_than_there_is_room_for_is_refused(bound: str, timings: Callable[..., None]) -> None:
     timings(**{bound: 1})
-    ledger = Ledger()
-    ledger.whole(A, OWNER, "", BEAT, SAID, 0.0)
+    state = RegistryState()
+    state.whole(A, OWNER, "", BEAT, SAID, 0.0)
     with pytest.raises(Refused, match=f"{bound} = 1"):
-        ledger.whole(B, OWNER, "", BEAT, SAID, 0.0)
-    ledger.whole(A, OWNER, "", BEAT, SAID, 1.0)
+        state.whole(B, OWNER, "", BEAT, SAID, 0.0)
+    state.whole(A, OWNER, "", BEAT, SAID, 1.0)
     with nullcontext() if bound == "processes_per_key" else pytest.raises(Refused, match="of all keys"):
-        ledger.whole(C, OTHER, "", BEAT, SAID, 1.0)
-    ledger.bye(A, OWNER)
-    ledger.whole(B, OWNER, "", BEAT, SAID, 2.0)
+        state.whole(C, OTHER, "", BEAT, SAID, 1.0)
+    state.bye(A, OWNER)
+    state.whole(B, OWNER, "", BEAT, SAID, 2.0)
 
 
 @pytest.mark.parametrize("bound", ["registry_bytes", "registry_bytes_per_key"])
 def test_more_bytes_than_there_is_room_for_are_refused(bound: str, timings: Callable[..., None]) -> None:
     timings(**{bound: 20})
-    ledger = Ledger()
-    ledger.whole(A, OWNER, "", BEAT, Views((b"x" * 15,)), 0.0)
+    state = RegistryState()
+    state.whole(A, OWNER, "", BEAT, Views((b"x" * 15,)), 0.0)
     with pytest.raises(Refused, match=f"15 bytes .*{bound} = 20"):
-        ledger.whole(B, OWNER, "", BEAT, Views((b"x" * 6,)), 0.0)
-    assert ledger.size == 15
+        state.whole(B, OWNER, "", BEAT, Views((b"x" * 6,)), 0.0)
+    assert state.size == 15
     with nullcontext() if bound == "registry_bytes_per_key" else pytest.raises(Refused, match="of all keys"):
-        ledger.whole(C, OTHER, "", BEAT, Views((b"x" * 6,)), 1.0)
-    ledger.bye(A, OWNER)
-    ledger.whole(B, OWNER, "", BEAT, Views((b"x" * 6,)), 0.0)
+        state.whole(C, OTHER, "", BEAT, Views((b"x" * 6,)), 1.0)
+    state.bye(A, OWNER)
+    state.whole(B, OWNER, "", BEAT, Views((b"x" * 6,)), 0.0)
 
 
 def test_much_news_come_in_parts() -> None:
-    ledger = _with(A, B, C)
-    first = ledger.news(0, b"", "rack", max_bytes=30)
+    state = _with(A, B, C)
+    first = state.news(0, b"", "rack", max_bytes=30)
     assert first.datagrams == [*BEAT.local, *SAID.local]
-    assert first.cursor < ledger.cursor
-    second = ledger.news(first.cursor, b"", "rack", max_bytes=40)
+    assert first.cursor < state.cursor
+    second = state.news(first.cursor, b"", "rack", max_bytes=40)
     assert second.datagrams == [*BEAT.local, *SAID.local] * 2
-    assert second.cursor == ledger.cursor
+    assert second.cursor == state.cursor
 
 
 class Counting(int):
@@ -158,12 +158,12 @@ class Counting(int):
 
 
 def test_what_is_told_of_who_is_gone_costs_what_is_new() -> None:
-    ledger = Ledger()
+    state = RegistryState()
     for number in range(100):
         process = number.to_bytes(16, "big")
-        ledger.whole(process, OWNER, "rack", BEAT, SAID, 0.0)
-        ledger.bye(process, OWNER)
-    news = ledger.news(Counting(ledger.cursor - 2), A, "rack")
+        state.whole(process, OWNER, "rack", BEAT, SAID, 0.0)
+        state.bye(process, OWNER)
+    news = state.news(Counting(state.cursor - 2), A, "rack")
     assert news.gone == [(99).to_bytes(16, "big")]
     assert Counting.compared <= 4
 
@@ -176,7 +176,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger()
+        self.state = RegistryState()
         self.now = 0.0
         self.heard: dict[bytes, float] = {}
         self.said: dict[bytes, Views] = {}
@@ -186,45 +186,45 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(process=processes, size=st.sampled_from((0, 15, 40)))
     def tell(self, process: bytes, size: int) -> None:
         said = Views((process, b"l" * size), (b"o",))
-        self.ledger.whole(process, OWNER, "rack", BEAT, said, self.now)
+        self.state.whole(process, OWNER, "rack", BEAT, said, self.now)
         self.said[process], self.heard[process] = said, self.now
 
     @rule(process=processes)
     def live(self, process: bytes) -> None:
-        assert self.ledger.hear(process, OWNER, BEAT, self.now) == (process in self.heard)
+        assert self.state.hear(process, OWNER, BEAT, self.now) == (process in self.heard)
         if process in self.heard:
             self.heard[process] = self.now
 
     @rule(process=processes)
     def leave(self, process: bytes) -> None:
-        self.ledger.bye(process, OWNER)
+        self.state.bye(process, OWNER)
         self.heard.pop(process, None)
 
     @rule(seconds=st.floats(0.0, 5.0))
     def wait(self, seconds: float) -> None:
         self.now += seconds
         silent = {process for process, at in self.heard.items() if self.now - at >= SILENCE}
-        assert set(self.ledger.tick(self.now)) == silent
+        assert set(self.state.tick(self.now)) == silent
         for process in silent:
             del self.heard[process]
 
     @rule(reader=readers, max_bytes=st.integers(1, 60))
     def ask(self, reader: bytes, max_bytes: int) -> None:
         while True:
-            news = self.ledger.news(self.cursors[reader], reader, "rack", max_bytes)
+            news = self.state.news(self.cursors[reader], reader, "rack", max_bytes)
             assert news.cursor >= self.cursors[reader]
             self.cursors[reader] = news.cursor
             self.believed[reader] -= set(news.gone)
             self.believed[reader] |= {each for each in news.datagrams if len(each) == 16}
-            if news.cursor == self.ledger.cursor:
+            if news.cursor == self.state.cursor:
                 break
         assert self.believed[reader] == self.heard.keys()
 
     @precondition(lambda self: self.heard)
     @invariant()
     def the_size_is_that_of_what_is_known(self) -> None:
-        assert self.ledger.size == sum(self.said[process].size for process in self.heard)
-        assert len(self.ledger) == len(self.heard)
+        assert self.state.size == sum(self.said[process].size for process in self.heard)
+        assert len(self.state) == len(self.heard)
 
 
 TestAnyOrder = AnyOrder.TestCase

@@ -1,4 +1,4 @@
-"""Bursts: publications in quick succession, whose messages are gathered and go together."""
+"""BurstDetector: publications in quick succession, whose messages are gathered and go together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Carrier(Sender, Protocol):
         ...
 
 
-class Bursts:
+class BurstDetector:
     """Tells bursts by the times of publications; any thread, and it does not matter when two are one.
 
     Attributes:
@@ -50,7 +50,7 @@ class Bursts:
         return self.on
 
 
-class Gathering:
+class FlushTimer:
     """Flushes senders a moment after something was gathered for them; any thread.
 
     Args:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pzc import Agent
-from pzc.agents.notifications.links.bursts import Bursts
+from pzc.agents.notifications.links.gathering import BurstDetector
 from pzc.agents.notifications.links.link_subscriber import LENT, LinkSubscriber
 from pzc.protocol import limits
 
@@ -15,7 +15,7 @@ from tests.agents.links_reader import UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT
 
 
-def publish(bursts: Bursts) -> bool:
+def publish(bursts: BurstDetector) -> bool:
     try:
         return bursts.begin(time.monotonic())
     finally:
@@ -24,7 +24,7 @@ def publish(bursts: Bursts) -> bool:
 
 def test_publications_in_quick_succession_become_a_burst(timings: Callable[..., None]) -> None:
     timings(burst_pause=TIMEOUT)  # on a slow machine as well
-    bursts = Bursts()
+    bursts = BurstDetector()
     assert not bursts.begin(time.monotonic() + 2 * TIMEOUT)
     bursts.returned = time.monotonic()
     assert [publish(bursts) for _ in range(limits.current.burst_publications)] == [False] * (
@@ -35,7 +35,7 @@ def test_publications_in_quick_succession_become_a_burst(timings: Callable[..., 
 
 def test_the_first_one_after_a_pause_belongs_to_no_burst(timings: Callable[..., None]) -> None:
     timings(burst_pause=TIMEOUT)
-    bursts = Bursts()
+    bursts = BurstDetector()
     for _ in range(2 * limits.current.burst_publications):
         publish(bursts)
     assert not bursts.begin(time.monotonic() + 2 * TIMEOUT)

@@ -1,4 +1,4 @@
-"""Ways: what is constant in each direction of a connection between two agents."""
+"""Directions: what is constant in each direction of a connection between two agents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Party(NamedTuple):
     key: Key | None
 
 
-class Way:
+class Direction:
     """What is constant in one direction under one suite and epoch: what makes tags, the rest of frame 4."""
 
     __slots__ = ("digits", "epoch", "head", "hmac", "open", "seal", "suite", "tag_end", "tail")

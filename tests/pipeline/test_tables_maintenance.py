@@ -16,9 +16,9 @@ from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.commit_log import ROLL_RECORDS, CommitLog, listed
 from pzc.pipeline.tables.committer import Committer, claimed
 from pzc.pipeline.tables.folders import SETTLED, Folders
+from pzc.pipeline.tables.maintenance import KEPT, Maintenance
 from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import File
-from pzc.pipeline.tables.upkeep import KEPT, Upkeep
 from pzc.pipeline.tables.work import Inline
 
 from tests.pipeline.conftest import START, Sender
@@ -52,8 +52,8 @@ def numbers(tables: Any) -> list[int]:
 
 
 def test_small_files_become_one_and_no_row_is_lost(lab: Lab, committer: Committer) -> None:
-    upkeep = Upkeep(committer, None, NOW)
-    while upkeep.work(NOW + SETTLED):
+    maintenance = Maintenance(committer, None, NOW)
+    while maintenance.work(NOW + SETTLED):
         pass
     tables = pzc.tables(lab.tables)
     assert len(tables.files("notifications")) == 1
@@ -62,11 +62,11 @@ def test_small_files_become_one_and_no_row_is_lost(lab: Lab, committer: Committe
 
 def test_a_snapshot_of_before_is_readable_for_an_hour(lab: Lab, committer: Committer) -> None:
     before = pzc.tables(lab.tables)
-    upkeep = Upkeep(committer, None, NOW)
-    upkeep.work(NOW + SETTLED)
-    upkeep.work(NOW + SETTLED + KEPT - 1)
+    maintenance = Maintenance(committer, None, NOW)
+    maintenance.work(NOW + SETTLED)
+    maintenance.work(NOW + SETTLED + KEPT - 1)
     assert numbers(before) == list(range(1, 13))
-    upkeep.work(NOW + SETTLED + KEPT)
+    maintenance.work(NOW + SETTLED + KEPT)
     on_disk = {str(path) for path in (lab.tables / "notifications").rglob("*.parquet")}
     assert on_disk == set(pzc.tables(lab.tables).files("notifications"))
 
@@ -75,11 +75,11 @@ def test_files_that_were_taken_out_survive_a_start_and_go_an_hour_later(
     lab: Lab, committer: Committer
 ) -> None:
     before = pzc.tables(lab.tables)
-    Upkeep(committer, None, NOW).work(NOW + SETTLED)
+    Maintenance(committer, None, NOW).work(NOW + SETTLED)
     committer.close()
     again = Committer(lab.tables, Inline(), Storage())
     assert numbers(before) == list(range(1, 13))
-    Upkeep(again, None, NOW).work(NOW + SETTLED + KEPT)
+    Maintenance(again, None, NOW).work(NOW + SETTLED + KEPT)
     again.close()
     assert not any(Path(place).exists() for place in before.files("notifications"))
     assert numbers(pzc.tables(lab.tables)) == list(range(1, 13))
@@ -87,22 +87,22 @@ def test_files_that_were_taken_out_survive_a_start_and_go_an_hour_later(
 
 def test_a_log_that_has_begun_anew_still_knows_what_was_taken_out(lab: Lab, committer: Committer) -> None:
     before = pzc.tables(lab.tables)
-    Upkeep(committer, None, NOW).work(NOW + SETTLED)
+    Maintenance(committer, None, NOW).work(NOW + SETTLED)
     for _ in range(ROLL_RECORDS):
         committer.exchange([], [], NOW)
     committer.close()
     again = Committer(lab.tables, Inline(), Storage())
     assert numbers(before) == list(range(1, 13))
-    Upkeep(again, None, NOW).work(NOW + SETTLED + KEPT)
+    Maintenance(again, None, NOW).work(NOW + SETTLED + KEPT)
     again.close()
     assert not any(Path(place).exists() for place in before.files("notifications"))
 
 
 def test_days_that_are_too_old_go_from_all_tables(lab: Lab, committer: Committer) -> None:
-    upkeep = Upkeep(committer, 2, NOW)
-    upkeep.work(NOW + 2 * DAY)
+    maintenance = Maintenance(committer, 2, NOW)
+    maintenance.work(NOW + 2 * DAY)
     assert len(numbers(pzc.tables(lab.tables))) == 12
-    upkeep.work(NOW + 3 * DAY)
+    maintenance.work(NOW + 3 * DAY)
     tables = pzc.tables(lab.tables)
     assert [tables.files(name) for name in ("notifications", "quarantine", "alarms", "windows")] == [[]] * 4
 
@@ -113,7 +113,7 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(lab: Lab) -> None:
         with claimed(lab.tables) as root, suppress(Killed):
             committer = Committer(root, Inline(), Dying(steps))
             try:
-                Upkeep(committer, None, NOW).work(NOW + SETTLED)
+                Maintenance(committer, None, NOW).work(NOW + SETTLED)
                 ended = True
             finally:
                 committer.close()

@@ -1,4 +1,4 @@
-"""Upkeep: small segments become large ones, and the oldest go, when a recorder was told so.
+"""Maintenance: small segments become large ones, and the oldest go, when a recorder was told so.
 
 ::
 
@@ -46,7 +46,7 @@ BLOB_GRACE = 3600.0
 """Seconds for which a blob stays that no segment refers to: its segment may be about to be written."""
 
 
-class Upkeep:
+class Maintenance:
     """Looks after the segments of one recorder; `step` belongs to one thread.
 
     Args:
@@ -85,7 +85,7 @@ class Upkeep:
     def start(self) -> None:
         """Look every half a minute from now on, in a thread of its own."""
         if self:
-            self._thread = threading.Thread(target=self._run, name="pzc-upkeep", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="pzc-maintenance", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Upkeep:
             self._thread.join(30.0)
 
     def _run(self) -> None:
-        while not self._closing.wait(limits.current.upkeep_pause):
+        while not self._closing.wait(limits.current.maintenance_pause):
             while not self._closing.is_set() and self.step():
                 pass
 

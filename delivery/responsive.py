@@ -1,4 +1,4 @@
-"""Patience: whose acknowledgement a publication waits for.
+"""Responsive links: whose acknowledgement a publication waits for.
 
 ::
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 
-class Patience:
+class ResponsiveLinks:
     """Remembers which links missed a wait; see the table in the module's docstring."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Keeping: the publisher's side of ``subscribe(initial=True)``.
+"""Retained values: the publisher's side of ``subscribe(initial=True)``.
 
 The frames that were published may be hours old, and a receiver refuses what is old. So the contents are
 kept, and come anew with the answer that confirms an interest.
@@ -24,7 +24,7 @@ Body = tuple[str, bytes]
 _TOO_LARGE: Body = "", b""
 
 
-class Keeping:
+class RetainedValues:
     """What one publisher keeps; safe from any thread.
 
     Args:

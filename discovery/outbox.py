@@ -1,4 +1,4 @@
-"""Way: what a process has to say on one of its interfaces, and when."""
+"""Outbox: what a process has to say on one of its interfaces, and when."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_PATTERNS = 64
 """Patterns that are answered one by one; who asks more at once is told everything."""
 
 
-class Way:
+class Outbox:
     """What is announced on one reach; times are monotonic seconds.
 
     What is said of a number is how it is then: its record, or that it is no more. So however often it has

@@ -1,11 +1,11 @@
-"""Ways: how the messages of a link get to its reader.
+"""Transports: how the messages of a link get to its reader.
 
 ==========  ============================================  ===================================
-way         `ready`                                       `send`
+transport         `ready`                                       `send`
 ==========  ============================================  ===================================
-UnixWay     everything sent before is in the socket       writes, without waiting
-PollWay     a long poll of the reader waits               answers it
-LocalWay    always                                        calls the reader in this thread
+UnixTransport     everything sent before is in the socket       writes, without waiting
+PollTransport     a long poll of the reader waits               answers it
+LocalTransport    always                                        calls the reader in this thread
 ==========  ============================================  ===================================
 """
 
@@ -38,7 +38,7 @@ UNIX_MAIL_LIMIT = 1 << 18
 """As `UNIX_LIMIT`, of what was kept; contents beyond that one go alone all the same."""
 
 
-class Way(Protocol):
+class Transport(Protocol):
     """Carries messages in order; one thread at a time sends.
 
     Attributes:
@@ -57,7 +57,7 @@ class Way(Protocol):
         ...
 
     def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
-        """Take a message; False when it did not go and another way will have to send it again.
+        """Take a message; False when it did not go and another transport will have to send it again.
 
         Args:
             notify: with the next positions.
@@ -67,11 +67,11 @@ class Way(Protocol):
         ...
 
     def close(self) -> None:
-        """End the way; any thread."""
+        """End the transport; any thread."""
         ...
 
 
-class UnixWay:
+class UnixTransport:
     """The Unix connection on which the link was opened.
 
     Args:
@@ -79,7 +79,7 @@ class UnixWay:
         request: that opened it; every message answers it.
         on_ready: called in the I/O thread when it is ready again.
         exchange: of the connection.
-        limit: as of `Way`.
+        limit: as of `Transport`.
 
     Raises:
         OSError: when a descriptor is missing.
@@ -107,7 +107,7 @@ class UnixWay:
 
     @property
     def ready(self) -> bool:
-        """See `Way.ready`."""
+        """See `Transport.ready`."""
         return self._pipe.ready
 
     @property
@@ -116,7 +116,7 @@ class UnixWay:
         return self._pipe.drained
 
     def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
-        """See `Way.send`."""
+        """See `Transport.send`."""
         return self._exchange.push(("link", encode(notify)), self._opened, fd)
 
     def _watch(self) -> None:
@@ -131,7 +131,7 @@ class UnixWay:
             self._close()
 
     def close(self) -> None:
-        """See `Way.close`."""
+        """See `Transport.close`."""
         self._loop.call(self._close)
 
     def _close(self) -> None:
@@ -141,11 +141,11 @@ class UnixWay:
         self._exchange.release()
 
 
-class PollWay:
+class PollTransport:
     """Answers the long polls of a reader, one after the other.
 
     Args:
-        limit: as of `Way`.
+        limit: as of `Transport`.
 
     Attributes:
         until: monotonic seconds when the poll that waits is to be answered.
@@ -165,7 +165,7 @@ class PollWay:
 
     @property
     def ready(self) -> bool:
-        """See `Way.ready`."""
+        """See `Transport.ready`."""
         return self._poll is not None
 
     def wait(self, poll: Request, following: int) -> None:
@@ -182,20 +182,20 @@ class PollWay:
             before.transmit(before.seal(Notify(following), "link"))
 
     def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
-        """See `Way.send`."""
+        """See `Transport.send`."""
         with self._lock:
             poll, self._poll = self._poll, None
         return poll is not None and poll.transmit(poll.seal(notify, "link"))
 
     def close(self) -> None:
-        """See `Way.close`; a poll that waits is answered with nothing, and the next one is refused."""
+        """See `Transport.close`; a poll that waits is answered with nothing, and the next one is refused."""
         with self._lock:
             poll, self._poll = self._poll, None
         if poll is not None:
             poll.transmit(poll.seal(Notify(self._following), "link"))
 
 
-class LocalWay:
+class LocalTransport:
     """Calls a reader of the same process.
 
     Args:
@@ -226,7 +226,7 @@ class LocalWay:
         self._types = types
 
     def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
-        """See `Way.send`."""
+        """See `Transport.send`."""
         now = time.time()
         self.link.take(notify, [self._notification(each, now) for each in contents])
         return True
@@ -239,4 +239,4 @@ class LocalWay:
         )  # fmt: skip
 
     def close(self) -> None:
-        """See `Way.close`."""
+        """See `Transport.close`."""

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
-from pzc.pipeline.recording.upkeep import BLOB_GRACE, Upkeep
+from pzc.pipeline.recording.maintenance import BLOB_GRACE, Maintenance
 from pzc.pipeline.schema import all_segments, compacted_name, segment_name, segment_recorder, segments
 from pzc.protocol.limits import Limits
 
@@ -49,12 +49,12 @@ def touch(home: Path, at: float) -> None:
             os.utime(path, (at, at))
 
 
-def upkeep_of(home: Path, clock: Clock, **options: Any) -> Upkeep:
-    return Upkeep(home, "r", clock=clock, **options)
+def maintenance_of(home: Path, clock: Clock, **options: Any) -> Maintenance:
+    return Maintenance(home, "r", clock=clock, **options)
 
 
-def settle(upkeep: Upkeep) -> None:
-    while upkeep.step():
+def settle(maintenance: Maintenance) -> None:
+    while maintenance.step():
         pass
 
 
@@ -67,22 +67,22 @@ def test_small_neighbours_become_one_segment_of_the_same_rows(tmp_path: Path, cl
     journal_of(tmp_path, 9)
     before = written(tmp_path)
     clock.now += COMPACT_AGE + 1
-    upkeep = upkeep_of(tmp_path, clock, compact=True)
-    settle(upkeep)
+    maintenance = maintenance_of(tmp_path, clock, compact=True)
+    settle(maintenance)
     assert written(tmp_path) == before
     assert [path.name for _, path in segments(tmp_path)] == [
         compacted_name("r", 0, 15),
         segment_name("r", 16),
     ]
-    assert upkeep.compacted == 8
+    assert maintenance.compacted == 8
 
 
 def test_segments_that_are_young_are_left_alone(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 9)
     clock.now += COMPACT_AGE - 1
-    upkeep = upkeep_of(tmp_path, clock, compact=True)
-    settle(upkeep)
-    assert upkeep.compacted == 0
+    maintenance = maintenance_of(tmp_path, clock, compact=True)
+    settle(maintenance)
+    assert maintenance.compacted == 0
 
 
 def test_whoever_has_an_old_list_finds_its_files_until_the_grace_is_over(
@@ -91,14 +91,14 @@ def test_whoever_has_an_old_list_finds_its_files_until_the_grace_is_over(
     journal_of(tmp_path, 9)
     listed = [path for _, path in segments(tmp_path)]
     clock.now += COMPACT_AGE + 1
-    upkeep = upkeep_of(tmp_path, clock, compact=True)
-    settle(upkeep)
+    maintenance = maintenance_of(tmp_path, clock, compact=True)
+    settle(maintenance)
     assert list(tmp_path.glob("*.to-*"))
     clock.now += COVERED_GRACE - 1
-    settle(upkeep)
+    settle(maintenance)
     assert [path.exists() for path in listed] == [True] * 9
     clock.now += 2
-    settle(upkeep)
+    settle(maintenance)
     assert [path.exists() for path in listed] == [False] * 8 + [True]
     assert sequences(tmp_path) == list(range(18))
 
@@ -106,13 +106,13 @@ def test_whoever_has_an_old_list_finds_its_files_until_the_grace_is_over(
 def test_offsets_go_on_behind_a_compacted_segment(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 3)
     clock.now += 86_400
-    settle(upkeep_of(tmp_path, clock, compact=True))
+    settle(maintenance_of(tmp_path, clock, compact=True))
     with Journal(tmp_path, recorder="r") as journal:
         assert journal.append(a_row(6)) == 6
 
 
 def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, clock: Clock) -> None:
-    upkeep = upkeep_of(tmp_path, clock, compact=True)
+    maintenance = maintenance_of(tmp_path, clock, compact=True)
     for _ in range(4):
         with Journal(tmp_path, recorder="r") as journal:
             for _each in range(9):
@@ -120,10 +120,10 @@ def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, cl
                 journal.commit()
         touch(tmp_path, START)
         clock.now = START + COMPACT_AGE + 1
-        settle(upkeep)
+        settle(maintenance)
     assert len(segments(tmp_path)) > 2
     clock.now += 86_400
-    settle(upkeep)
+    settle(maintenance)
     assert [path.name for _, path in segments(tmp_path)] == [
         compacted_name("r", 0, 34),
         segment_name("r", 35),
@@ -134,11 +134,11 @@ def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, cl
 def test_a_compacted_segment_is_as_old_as_its_newest_row(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 5)
     clock.now += 86_400
-    upkeep = upkeep_of(tmp_path, clock, compact=True, keep_seconds=90_000.0)
-    settle(upkeep)
+    maintenance = maintenance_of(tmp_path, clock, compact=True, keep_seconds=90_000.0)
+    settle(maintenance)
     assert [path.stat().st_mtime for path in tmp_path.glob("*.to-*")] == [START]
     clock.now += 90_000 - 86_400 + 1
-    settle(upkeep)
+    settle(maintenance)
     assert sequences(tmp_path) == [8, 9]
 
 
@@ -150,11 +150,11 @@ def test_a_damaged_segment_is_left_alone_and_stops_neither_its_neighbours_nor_re
     broken.write_bytes(broken.read_bytes()[:-100])
     os.utime(broken, (START, START))
     clock.now += 86_400
-    upkeep = upkeep_of(tmp_path, clock, compact=True, keep_seconds=90_000.0)
-    settle(upkeep)
+    maintenance = maintenance_of(tmp_path, clock, compact=True, keep_seconds=90_000.0)
+    settle(maintenance)
     assert [first for first, _ in segments(tmp_path)] == [0, 4, 6, 12]
     clock.now += 86_400
-    settle(upkeep)
+    settle(maintenance)
     assert [first for first, _ in segments(tmp_path)] == [12]
 
 
@@ -165,10 +165,10 @@ def test_rows_that_cannot_be_read_are_left_alone_from_then_on(tmp_path: Path, cl
     broken.write_bytes(whole[:100] + bytes(4000) + whole[4100:])
     os.utime(broken, (START, START))
     clock.now += 86_400
-    upkeep = upkeep_of(tmp_path, clock, compact=True)
+    maintenance = maintenance_of(tmp_path, clock, compact=True)
     for _ in range(3):
-        settle(upkeep)
-    assert upkeep.compacted == 0
+        settle(maintenance)
+    assert maintenance.compacted == 0
     assert not list(tmp_path.glob(".*tmp"))
 
 
@@ -176,7 +176,7 @@ def test_a_hole_between_segments_is_not_closed(tmp_path: Path, clock: Clock) -> 
     journal_of(tmp_path, 6)
     (tmp_path / segment_name("r", 4)).unlink()
     clock.now += 86_400
-    settle(upkeep_of(tmp_path, clock, compact=True))
+    settle(maintenance_of(tmp_path, clock, compact=True))
     names = [path.name for _, path in segments(tmp_path)]
     assert names == [compacted_name("r", 0, 3), compacted_name("r", 6, 9), segment_name("r", 10)]
     assert sequences(tmp_path) == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
@@ -192,26 +192,26 @@ def test_old_segments_are_removed_by_age_but_for_the_newest(tmp_path: Path, cloc
     journal_of(tmp_path, 4)
     os.utime(tmp_path / segment_name("r", 4), (START + 100, START + 100))
     clock.now += 150
-    upkeep = upkeep_of(tmp_path, clock, keep_seconds=120.0)
-    settle(upkeep)
+    maintenance = maintenance_of(tmp_path, clock, keep_seconds=120.0)
+    settle(maintenance)
     assert sequences(tmp_path) == [4, 5, 6, 7]
     clock.now += 1000
-    settle(upkeep)
-    assert (sequences(tmp_path), upkeep.removed) == ([6, 7], 3)
+    settle(maintenance)
+    assert (sequences(tmp_path), maintenance.removed) == ([6, 7], 3)
 
 
 def test_old_segments_are_removed_by_bytes(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 5)
     size = sum(path.stat().st_size for _, path in segments(tmp_path)[3:])
-    settle(upkeep_of(tmp_path, clock, keep_bytes=size))
+    settle(maintenance_of(tmp_path, clock, keep_bytes=size))
     assert sequences(tmp_path) == [6, 7, 8, 9]
 
 
 def test_a_removed_segment_does_not_come_back_by_those_it_stood_for(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 3)
     clock.now += 86_400
-    settle(upkeep_of(tmp_path, clock, compact=True))
-    settle(upkeep_of(tmp_path, clock, keep_bytes=1))
+    settle(maintenance_of(tmp_path, clock, compact=True))
+    settle(maintenance_of(tmp_path, clock, keep_bytes=1))
     assert [(first, covered) for first, _, covered in all_segments(tmp_path)] == [(4, False)]
 
 
@@ -224,13 +224,13 @@ def test_blobs_go_when_nothing_refers_to_them_any_more(tmp_path: Path, clock: Cl
 
     journal_of(tmp_path, 3, content)
     assert blobs() == 3
-    upkeep = upkeep_of(tmp_path, clock, keep_bytes=BLOB_BYTES * 2)
+    maintenance = maintenance_of(tmp_path, clock, keep_bytes=BLOB_BYTES * 2)
     clock.now += BLOB_GRACE - 1
-    settle(upkeep)
+    settle(maintenance)
     assert (sequences(tmp_path), blobs()) == ([4, 5], 3)
     clock.now += 2
-    settle(upkeep)
-    assert (blobs(), upkeep.removed_blobs) == (1, 2)
+    settle(maintenance)
+    assert (blobs(), maintenance.removed_blobs) == (1, 2)
 
 
 def test_a_blob_that_is_needed_again_is_young_again(tmp_path: Path, clock: Clock) -> None:
@@ -245,16 +245,16 @@ def test_a_journal_that_is_gone_is_no_reason_to_end(tmp_path: Path, clock: Clock
     home = tmp_path / "journal"
     journal_of(home, 3)
     shutil.rmtree(home)
-    assert not upkeep_of(home, clock, compact=True, keep_bytes=1).step()
+    assert not maintenance_of(home, clock, compact=True, keep_bytes=1).step()
 
 
 def test_by_default_nothing_is_looked_after(tmp_path: Path) -> None:
-    assert not Upkeep(tmp_path, "r")
+    assert not Maintenance(tmp_path, "r")
 
 
 def test_a_compacted_segment_has_the_schema_of_all(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 3)
     plain = pq.read_schema(segments(tmp_path)[0][1])
     clock.now += COMPACT_AGE + 1
-    settle(upkeep_of(tmp_path, clock, compact=True))
+    settle(maintenance_of(tmp_path, clock, compact=True))
     assert pq.read_schema(segments(tmp_path)[0][1]).equals(plain, check_metadata=True)

@@ -1,4 +1,4 @@
-"""Upkeep of tables while they grow: small files become large ones, days that are too old go.
+"""Maintenance of tables while they grow: small files become large ones, days that are too old go.
 
 ::
 
@@ -45,7 +45,7 @@ _NUMBERS = 900_000_000
 """Merges are numbered from here on, batches from 0."""
 
 
-class Upkeep:
+class Maintenance:
     """Merges and removes files of tables.
 
     Args:

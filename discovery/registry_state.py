@@ -1,4 +1,4 @@
-"""Ledger: what a registry knows of processes, and who of them has not been told yet. Pure.
+"""State of a registry: what a registry knows of processes, and who of them has not been told yet. Pure.
 
 Of each process::
 
@@ -81,7 +81,7 @@ class News:
         return bool(self.datagrams or self.gone)
 
 
-class Ledger:
+class RegistryState:
     """See the table in the module's docstring."""
 
     def __init__(self) -> None:
