@@ -15,7 +15,7 @@ import pickletools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import limits, pickles
+from . import buffer_head, limits, pickles
 from .lazily import Lazily, is_array
 from .pickles import Data
 
@@ -55,7 +55,7 @@ _made: dict[tuple[str, tuple[int, ...], bool], bytes] = {}
 
 
 def make(content: object) -> tuple[bytes, memoryview] | None:
-    """The pickle of a plain array that lies in one piece, and the bytes that go beside it.
+    """The head of the frame of a plain array that lies in one piece, and the bytes that go behind it.
 
     None for any other content, which is to be pickled.
     """
@@ -67,14 +67,15 @@ def make(content: object) -> tuple[bytes, memoryview] | None:
     array: Any = content  # numpy's stubs know buffers from Python 3.12 on
     raw = pickle.PickleBuffer(array).raw()
     kind = dtype.char, content.shape, raw.readonly
-    pickled = _made.get(kind)
-    if pickled is None:
+    head = _made.get(kind)
+    if head is None:
         if type(content) in copyreg.dispatch_table:
             return None
         if len(_made) >= limits.current.known_array_headers:
             _made.clear()
-        pickled = _made[kind] = pickles.dumps(content, 5, buffer_callback=_beside)
-    return pickled, raw
+        pickled = pickles.dumps(content, 5, buffer_callback=_beside)
+        head = _made[kind] = buffer_head.make(pickled, (raw,))
+    return head, raw
 
 
 def _beside(buffer: pickle.PickleBuffer) -> None:

@@ -20,10 +20,10 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from . import array_header, pickles
+from . import array_header, buffer_head, pickles
+from .buffer_head import ALIGNMENT, FIXED, MAGIC
 from .errors import DecodeError
 from .lazily import Lazily
 
@@ -43,11 +43,6 @@ LARGE = 1 << 16
 HUGE = 1 << 22
 """Bytes of a buffer that takes so long to copy, half a millisecond, that other threads run meanwhile."""
 
-_MAGIC = b"PZB1"
-_ALIGNMENT = 64
-_HEAD = struct.Struct("<4sIQ")
-_bytes_of = attrgetter("nbytes")
-
 
 def encode(content: object, allocate: Allocate | None = None) -> memoryview:
     """Return content as one frame; every contiguous array is copied once.
@@ -58,8 +53,7 @@ def encode(content: object, allocate: Allocate | None = None) -> memoryview:
 
     Whatever pickle raises for content that it cannot express passes through.
     """
-    pickled, views = _pickled(content)
-    return write(pickled, views, allocate)
+    return write(*_taken_apart(content), allocate)
 
 
 def encode_around(content: object, allocate: Allocate | None = None) -> tuple[memoryview, list[memoryview]]:
@@ -67,17 +61,18 @@ def encode_around(content: object, allocate: Allocate | None = None) -> tuple[me
 
     The frame is whole once each of these views is written; until then it may hold anything there.
     """
-    pickled, views = _pickled(content)
-    return _lay_out(pickled, views, allocate)
+    return _lay_out(*_taken_apart(content), allocate)
 
 
-def _pickled(content: object) -> tuple[bytes, Sequence[memoryview]]:
+def _taken_apart(content: object) -> tuple[bytes, Sequence[memoryview]]:
+    """The head of a content's frame, and its buffers."""
     made = array_header.make(content)
     if made is not None:
         return made[0], made[1:]
     found: list[pickle.PickleBuffer] = []
     pickled = pickles.dumps(content, 5, buffer_callback=found.append)
-    return pickled, [buffer.raw() for buffer in found]
+    views = [buffer.raw() for buffer in found]
+    return buffer_head.make(pickled, views), views
 
 
 class Outside(list[memoryview]):
@@ -95,7 +90,7 @@ class Outside(list[memoryview]):
 
     def beside(self, pickled: bytes, allocate: Allocate | None) -> memoryview:
         """The frame of the pickle and these buffers, in memory that ``allocate`` gives."""
-        return write(pickled, self, allocate)
+        return write(buffer_head.make(pickled, self), self, allocate)
 
 
 def _new_memory(size: int) -> memoryview:
@@ -103,9 +98,9 @@ def _new_memory(size: int) -> memoryview:
     return np.empty(size, np.uint8).data
 
 
-def write(pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None) -> memoryview:
-    """The frame of a pickle and the buffers beside it, which are copied; arguments as `encode`."""
-    frame, places = _lay_out(pickled, views, allocate)
+def write(head: bytes, views: Sequence[memoryview], allocate: Allocate | None) -> memoryview:
+    """The frame with this head and the buffers that it is of, which are copied; arguments as `encode`."""
+    frame, places = _lay_out(head, views, allocate)
     for place, view in zip(places, views, strict=True):
         if view.nbytes < HUGE:
             place[:] = view
@@ -115,29 +110,26 @@ def write(pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None
 
 
 def _lay_out(
-    pickled: bytes, views: Sequence[memoryview], allocate: Allocate | None
+    head: bytes, views: Sequence[memoryview], allocate: Allocate | None
 ) -> tuple[memoryview, list[memoryview]]:
     """A frame without the buffers, and where in it they belong."""
-    sizes = list(map(_bytes_of, views))
-    before = struct.pack(f"<4sIQ{len(sizes)}Q", _MAGIC, len(sizes), len(pickled), *sizes) + pickled
-    end = len(before)
-    for size in sizes:
-        end += -end % _ALIGNMENT + size
+    end = offset = len(head)
+    for view in views:
+        end += -end % ALIGNMENT + view.nbytes
     frame = memoryview((allocate or _new_memory)(end)).cast("B")[:end]
-    offset, places = 0, list[memoryview]()
-    for size in sizes:
-        start = offset + len(before)
-        start += -start % _ALIGNMENT
-        frame[offset:start] = before.ljust(start - offset, b"\0")
-        offset, before = start + size, b""
+    frame[:offset] = head
+    places: list[memoryview] = []
+    for view in views:
+        start = offset + -offset % ALIGNMENT
+        frame[offset:start] = bytes(start - offset)
+        offset = start + view.nbytes
         places.append(frame[start:offset])
-    frame[offset:] = before  # of none at all
     return frame, places
 
 
 def is_light(data: bytes | bytearray | memoryview) -> bool:
     """Whether a frame, as far as its head tells, takes microseconds to decode, whatever its size."""
-    _, count, pickled = _HEAD.unpack_from(data)
+    _, count, pickled = FIXED.unpack_from(data)
     return 8 * count + pickled <= LARGE
 
 
@@ -146,13 +138,13 @@ def recall(data: bytes | bytearray | memoryview) -> Array | None:
 
     It is as writable as the data is, unless it was read-only for its sender.
     """
-    if len(data) < _HEAD.size:
+    if len(data) < FIXED.size:
         return None
-    _, count, pickled = _HEAD.unpack_from(data)
+    _, count, pickled = FIXED.unpack_from(data)
     if count != 1 or pickled > array_header.LONGEST:
         return None
-    start = _HEAD.size + 8 + pickled
-    start += -start % _ALIGNMENT
+    start = FIXED.size + 8 + pickled
+    start += -start % ALIGNMENT
     known = array_header.known.get(bytes(data[:start]))
     if known is None or known.size != len(data) - start:
         return None
@@ -169,18 +161,18 @@ def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memory
         DecodeError: magic, count, length, padding or total size do not fit together.
     """
     frame = memoryview(data).cast("B")
-    if len(frame) < _HEAD.size:
+    if len(frame) < FIXED.size:
         raise DecodeError(f"a frame of {len(frame)} bytes is too short for 'buffers'")
-    magic, count, pickled = _HEAD.unpack_from(frame)
-    offset = _HEAD.size + 8 * count
-    if magic != _MAGIC or offset + pickled > len(frame):
+    magic, count, pickled = FIXED.unpack_from(frame)
+    offset = FIXED.size + 8 * count
+    if magic != MAGIC or offset + pickled > len(frame):
         raise DecodeError("not a 'buffers' frame, or a truncated one")
-    lengths: tuple[int, ...] = struct.unpack_from(f"<{count}Q", frame, _HEAD.size)
+    lengths: tuple[int, ...] = struct.unpack_from(f"<{count}Q", frame, FIXED.size)
     body = frame[offset : offset + pickled]
     offset += pickled
     views: list[memoryview] = []
     for length in lengths:
-        start = offset + -offset % _ALIGNMENT
+        start = offset + -offset % ALIGNMENT
         if start + length > len(frame):
             raise DecodeError("a buffer reaches beyond the end of the frame")
         if any(frame[offset:start]):

@@ -154,12 +154,14 @@ class Ring:
             self._turn += 1
             if self._writing:
                 self._collect()
-            entry = warm.warmest(reversed(self._free.values()), size)
-            if entry is not None:
-                del self._free[entry.block_id]
-                self._free_bytes -= entry.block.size
-                self._writing[entry.block_id] = entry
-                return Slot(entry, size)
+            largest = max(4 * size, warm.LEAST)
+            for entry in reversed(self._free.values()):
+                # It has room, wastes little, and no writer still sees it.
+                if size <= entry.block.size <= largest and entry.lent() is None:
+                    del self._free[entry.block_id]
+                    self._free_bytes -= entry.block.size
+                    self._writing[entry.block_id] = entry
+                    return Slot(entry, size)
             if not self._reserve(warm.rounded(size)):
                 return None
         return self._create(size)

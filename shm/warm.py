@@ -1,4 +1,4 @@
-"""Warm blocks: which free one is used next, and which are not worth keeping.
+"""Warm blocks: how large they are made, and which free ones are not worth keeping.
 
 To write into pages that were written before costs a tenth of what fresh ones cost; so a free block is kept
 for a while, and the one that was used last is used next.
@@ -6,9 +6,8 @@ for a while, and the one that was used last is used next.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from .blocks import Block
 
@@ -21,7 +20,8 @@ One is written while a loop's variable still shows the one before, and a reader 
 LATELY = 1000
 """Allocations after which a free block is let go: a new one is dear, and readers are late in bursts."""
 
-_ROUNDED = 1 << 16
+LEAST = 1 << 16
+"""Bytes of the smallest block, of which all others are multiples."""
 
 
 class Kept(Protocol):
@@ -30,27 +30,13 @@ class Kept(Protocol):
     block: Block
     turn: int
 
-    @property
-    def lent(self) -> weakref.ref[Any]:
-        """What its former writer still sees of it."""
-        ...
-
 
 K = TypeVar("K", bound=Kept)
 
 
 def rounded(size: int) -> int:
     """Bytes of a new block for a content of ``size`` bytes."""
-    return -(-size // _ROUNDED) * _ROUNDED
-
-
-def warmest(free: Iterable[K], size: int) -> K | None:
-    """The first, the one used last coming first, that has room, wastes little, and no writer still sees."""
-    largest = max(4 * size, _ROUNDED)
-    for kept in free:
-        if size <= kept.block.size <= largest and kept.lent() is None:
-            return kept
-    return None
+    return -(-size // LEAST) * LEAST
 
 
 def surplus(free: Sequence[K], turn: int, max_bytes: int, kept: int, lately: int) -> list[K]:
