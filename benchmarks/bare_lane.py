@@ -1,4 +1,4 @@
-"""Two ends of the lane in C with nothing around them but pickle: what the rules of a call cost on top."""
+"""Two ends of the lane in C with nothing around them: what the rules cost on top."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ _CLIENT, _SERVER = (b"PZC01+client++3+", b"client/nonce", 1), (b"PZC01+server++"
 _TIMEOUT = 30.0
 
 
-def _lane(connection: socket.socket, asks: bool) -> Lane:
+def bare_lane(connection: socket.socket, asks: bool, serializer: bytes = b"pickle") -> Lane:
+    """One end of a connection, which is closed: the lane has a number of its own for it."""
     if LANE is None:
         raise WrongResult("the lane in C is not built here")
     own, peer = (_CLIENT, _SERVER) if asks else (_SERVER, _CLIENT)
     with connection:
         count = itertools.count(1).__next__
-        return LANE(connection.fileno(), asks, _KEY, b"01234567", b"pickle", own, peer, count)
+        return LANE(connection.fileno(), asks, _KEY, b"01234567", serializer, own, peer, count)
 
 
 def asking(connection: socket.socket) -> Callable[[], Any]:
     """A function that calls `add` once."""
-    lane, content = _lane(connection, asks=True), add_request()
+    lane, content = bare_lane(connection, asks=True), add_request()
 
     def call() -> Any:
         found = lane.ask(pickle.dumps(content), _TIMEOUT, _TIMEOUT)
@@ -41,7 +42,7 @@ def asking(connection: socket.socket) -> Callable[[], Any]:
 
 def answering(connection: socket.socket, bench: Bench) -> None:
     """Answer until the client hangs up."""
-    lane = _lane(connection, asks=False)
+    lane = bare_lane(connection, asks=False)
     with contextlib.suppress(ConnectionResetError):
         while True:
             for body, msgid, _, _ in lane.take(-1.0) or ():

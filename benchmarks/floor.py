@@ -2,23 +2,34 @@
 
 Two processes of Python and nothing else: one copies a payload into memory that both have mapped and are
 used to, and writes 16 bytes into a socket; the other waits for these, and looks at the last element. Nothing
-is numbered, encoded, signed, counted or given back. Sizes, paces and what is timed are those of
-`benchmarks.notifications`.
+is numbered, encoded, signed, counted or given back. A last row does that to 64 bytes as a link does it, in a
+straight line: numbered, pickled, in a message of a link, signed and verified by the lane in C, decoded, one
+function called. Nothing is queued, locked, counted or acknowledged. Sizes, paces and what is timed are those
+of `benchmarks.notifications`.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import pickle
+import select
 import socket
 import statistics
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pzc.protocol import link_codec
+from pzc.protocol.link_messages import Notify, Row, Run
+from pzc.transport.compiled import LANE
+
+from benchmarks.bare_lane import bare_lane
+from benchmarks.jobs import WrongResult
 from benchmarks.tables import table
 
 CASES = (
@@ -33,6 +44,7 @@ SLOTS = 4
 WARM = 5
 TIMEOUT = 30.0
 _WORD = struct.Struct("<qq")
+_PAYLOAD = struct.Struct("<q48xq")
 
 
 def one_way(size: int, pace: float, count: int) -> float:
@@ -76,14 +88,66 @@ def _read(connection: socket.socket, slots: Sequence[NDArray[np.uint8]], count: 
     return 0
 
 
+def signed(pace: float, count: int) -> float:
+    """As `one_way` of 64 bytes, numbered, encoded, signed, verified and decoded."""
+    ours, theirs = socket.socketpair()
+    found, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        ours.close()
+        os.write(tell, struct.pack("<d", statistics.median(_verified(theirs, count + WARM)[WARM:])))
+        os._exit(0)
+    theirs.close()
+    try:
+        lane = bare_lane(ours, asks=True, serializer=b"link")
+        for number in range(1, count + WARM + 1):
+            time.sleep(pace)
+            content = _PAYLOAD.pack(time.monotonic_ns(), number)
+            row = Row(number, time.time_ns() // 1_000_000, "", "pickle", pickle.dumps(content))
+            lane.post((link_codec.encode(Notify(number, [Run("topic", [1], [row])])),), 0.0)
+        if not select.select([found], [], [], TIMEOUT)[0]:
+            raise WrongResult("the reader did not get everything in time")
+        return struct.unpack("<d", os.read(found, 8))[0] / 1000
+    finally:
+        os.waitpid(child, 0)
+        os.close(found)
+        os.close(tell)
+
+
+def _verified(connection: socket.socket, count: int) -> list[int]:
+    """How old each content was when a function had looked at its last number, in ns."""
+    ages: list[int] = []
+    poll, lane = select.poll(), bare_lane(connection.dup(), asks=False, serializer=b"link")
+    poll.register(connection, select.POLLIN)
+
+    def look(content: bytes) -> None:
+        began, number = _PAYLOAD.unpack(content)
+        if number == len(ages) + 1:
+            ages.append(time.monotonic_ns() - began)
+
+    while len(ages) < count and poll.poll(TIMEOUT * 1000):
+        for body, *_ in lane.take(0.0) or ():
+            said = link_codec.decode(body)
+            if isinstance(said, Notify):
+                for run in said.runs:
+                    for row in run.rows:
+                        look(pickle.loads(row.body))
+    return ages
+
+
 def main() -> None:
     everywhere = os.sched_getaffinity(0)
     rows: list[tuple[str, ...]] = []
-    for name, size, pace, count in CASES:
+    cases: list[tuple[str, float, Callable[[], float]]] = [
+        (name, pace, partial(one_way, size, pace, count)) for name, size, pace, count in CASES
+    ]
+    if LANE is not None:
+        cases.append(("64 B, signed", CASES[0][2], partial(signed, CASES[0][2], CASES[0][3])))
+    for name, pace, measure in cases:
         found: list[str] = []
         for cores in ({max(everywhere)}, everywhere):
             os.sched_setaffinity(0, cores)
-            found.append(f"{one_way(size, pace, count):.1f}")
+            found.append(f"{measure():.1f}")
         rows.append((name, f"{pace * 1000:g} ms", *found))
     print(table(("payload", "one per", "pinned, us", "not pinned, us"), rows))
 
