@@ -78,19 +78,10 @@ class Linking:
     """
 
     def __init__(
-        self,
-        subscribers: Subscribers,
-        loop: Loop,
-        counters: Counters,
-        protocol: Protocol,
-        agent_id: str,
-        name: str,
-        replies: Replies,
-        on_change: Callable[..., object],
-        keeping: RetainedValues,
-        declared: Declared,
-        partition: str,
-    ) -> None:
+        self, subscribers: Subscribers, loop: Loop, counters: Counters, protocol: Protocol, agent_id: str,
+        name: str, replies: Replies, on_change: Callable[..., object], keeping: RetainedValues,
+        declared: Declared, partition: str,
+    ) -> None:  # fmt: skip
         self._subscribers = subscribers
         self._loop = loop
         self._protocol = protocol
@@ -121,6 +112,8 @@ class Linking:
         elif isinstance(message, Interests):
             transport = "tcp" if request.connection is None else "unix"
             self._tell(request, self._want(owner, message, transport, request.role is not Role.OBSERVER))
+            if (subscriber := self._subscribers.links.get(message.link)) is not None:
+                subscriber.flush()  # what was kept for this process before it came
         elif isinstance(message, Report):
             self._on_report(request, owner, message)
         elif isinstance(message, Close):

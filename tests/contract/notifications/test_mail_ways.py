@@ -83,6 +83,20 @@ def test_a_name_has_one_reader_in_a_process_whichever_way_is_asked_for() -> None
         assert not any(each.closed for each in made)
 
 
+@pytest.mark.parametrize("way", OUTSIDE)
+def test_what_was_kept_goes_to_the_next_reader_as_soon_as_it_says_what_it_wants(
+    way: str, timings: Callable[..., None]
+) -> None:
+    timings(link_look=60.0)  # so that nothing goes with a sign of life
+    with publisher_and_reader() as (publisher, agent):
+        agent.subscribe(publisher.rep_endpoint, "t", policy=NAMED, transport=way)
+        agent.stop()
+        publisher.publish("t", 1)
+        with Agent(protocol=Protocol(KEY)) as other:
+            again = other.subscribe(publisher.rep_endpoint, "t", policy=NAMED, transport=way)
+            assert again.recv(TIMEOUT).content == 1
+
+
 # --- shared memory -------------------------------------------------------------------------------------------
 
 
