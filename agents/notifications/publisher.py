@@ -115,8 +115,10 @@ class Publisher:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Publish no more."""
-        self.closed = True
+        """Publish no more; what has a number by then is with all its readers."""
+        with self._subscribers.lock:
+            self.closed = True
+            self._subscribers.routes.renew()  # whoever is about to take a number looks again
 
     def publish(
         self,
@@ -156,11 +158,11 @@ class Publisher:
             publication.published.topic,
             False,
         )
-        if self.closed:
-            raise _over()
         if self.declared.classes:
             self.declared.check(topic, publication.published.content)
         while True:
+            if self.closed:
+                raise _over()
             version, plans = broadcast.version, self._plans
             plan = plans.get(topic)
             if plan is None or plan.version != subscribers.routes.version or plan.heard != version:

@@ -306,14 +306,14 @@ class Publishing:
         }
 
     def close_links(self) -> None:
-        """End links and mailboxes, with all that is under way to them as far as there is time."""
+        """Publish no more; end links and mailboxes, with what is under way as far as there is time."""
         local.withdraw(self._agent_id)
+        self.publisher.close()
         farewell.bid(self.subscribers)
         self.subscribers.close()
 
     def close(self) -> None:
         """Close the PUB socket; not the I/O thread."""
-        self.publisher.close()
         self._loop.run(self.broadcast.close)
         self.readers.close()
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
-from pzc import Agent, Notification, Policy, PolicyRefused, Protocol, block, drop, latest
+from pzc import (
+    Agent,
+    AgentClosed,
+    Notification,
+    Policy,
+    PolicyRefused,
+    Protocol,
+    block,
+    drop,
+    latest,
+    mailbox,
+)
 
 from tests.contract.rigs.children import Child
 from tests.contract.rigs.evidence import digest, payload
-from tests.contract.rigs.pairs import LONG, pair, read, wait_until
+from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, balance
 from tests.contract.rigs.processes import Workers
 
@@ -229,15 +242,34 @@ def test_whoever_keeps_every_array_goes_on_getting_others(workers: Workers, poli
 def test_what_was_published_before_a_stop_is_accounted_for(
     workers: Workers, policy: Policy, size: int
 ) -> None:
-    count = 5_000 if size == 64 else 20
+    many = 5_000 if size == 64 else 20
     publisher, endpoint = workers.publisher(timings={"farewell": TIMEOUT})
     reader = workers.start()
     reader.ask("subscribe", "s", endpoint, "t", policy, how="hash")
-    publisher.ask("publish", "t", [size] * count)
+    publisher.ask("publish", "t", [size] * many)
     publisher.stop()
-    received, dropped, found = reader.ask("account", "s", count)
-    assert received + dropped == count
-    assert found[-1] == (count, digest(payload(count, size)))
+    received, dropped, found = reader.ask("account", "s", many)
+    assert received + dropped == many
+    assert found[-1] == (many, digest(payload(many, size)))
+
+
+@pytest.mark.parametrize("policy", [drop(20_000), latest(1), LONG, mailbox(100)], ids=named)
+def test_what_threads_publish_while_their_agent_stops_is_accounted_for_or_refused(
+    workers: Workers, policy: Policy
+) -> None:
+    reader = workers.start()
+    with pair() as (publisher, _):
+        reader.ask("subscribe", "s", publisher.rep_endpoint, "t", policy, "unix", "collect")
+        publishing = [Publishing(publisher, "t", count()) for _ in range(3)]
+        for each in publishing:
+            each.wait_for(500)
+        publisher.stop()
+        for each in publishing:
+            each.join(TIMEOUT)
+    assert [type(each.error) for each in publishing] == [AgentClosed] * 3
+    published = sum(each.returned for each in publishing)
+    received, dropped, _ = reader.ask("account", "s", published)
+    assert received + dropped == published
 
 
 def test_a_stop_drops_what_a_reader_that_stands_still_cannot_take(workers: Workers) -> None:
