@@ -32,6 +32,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -169,6 +170,15 @@ class LabFile(msgspec.Struct, frozen=True):
         """Of the lab."""
         return self.lab.name or self.folder.name or "lab"
 
+    @property
+    def recorder_name(self) -> str:
+        """Of its recorder, and so of the mailboxes which that has: no other lab's."""
+        letters = re.sub("[^A-Za-z0-9_-]", lambda found: found[0].encode().hex(), self.name)
+        return f"recorder-{letters[:_LONGEST]}"
+
+
+_LONGEST = 64
+"""Letters of a lab's name in that of its recorder, which stands in names of files."""
 
 _TABLES = {"lab": LabTable, "recorder": RecorderTable, "pipeline": PipelineTable, "registry": RegistryTable}
 _RESERVED = {"recorder", "pipeline", "registry", "metrics", "monitor"}

@@ -124,7 +124,7 @@ def _recorder(table: RecorderTable, file: LabFile) -> tuple[str, ...]:
         raise ConfigError(
             f"{file.path}: [recorder] has nothing to record: say patterns, such as ['psu', 'cam*/image']"
         )
-    arguments = ["record", *sources, "--journal", table.journal, "--name", "recorder", "--json"]
+    arguments = ["record", *sources, "--journal", table.journal, "--name", file.recorder_name, "--json"]
     if table.keep_days is not None:
         arguments += ["--keep-days", f"{table.keep_days:g}"]
     if table.calls:

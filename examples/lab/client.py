@@ -79,7 +79,7 @@ def use(agent: Agent, seconds: float) -> dict[str, Any]:
     psu.voltage_changed.connect(voltages.append)
     subscriptions = watch(agent)
     await_true(
-        "the recorder has subscribed", lambda: len(ask(agent, "recorder")["subscriptions"]) > len(TOPICS)
+        "the recorder has subscribed", lambda: len(ask(agent, "recorder-demo")["subscriptions"]) > len(TOPICS)
     )
     say("subscribed to psu, host, co2 and camera; the instruments begin")
     running = [station.run.future(seconds) for station in stations]

@@ -89,6 +89,7 @@ def test_recorder_and_pipeline_share_a_journal(folder: Path) -> None:
     found = units(folder, WHOLE)
     recorder, pipeline = parse(found["recorder"].arguments), parse(found["pipeline"].arguments)
     assert (recorder.sources, str(recorder.journal), recorder.keep_days) == (["psu"], "journal", 30.0)
+    assert recorder.name == "recorder-bench"
     assert (pipeline.origin, str(pipeline.tables), str(pipeline.limits)) == (
         "journal",
         "tables",
