@@ -161,10 +161,16 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             self._untold.pop((interest, topic), None)
         self._measured = False
 
-    def forget_others(self) -> None:
-        """What has no reader by now is not wanted any more."""
+    def forget_others(self) -> int:
+        """What has no reader by now is not wanted any more; how many messages that leaves to nobody."""
+        unwanted = {
+            (letter.topic, letter.number)
+            for letter in self._orphaned.values()
+            if not any(each.has_reader for each in self.matching(letter.topic, letter.key))
+        }
         for interest in [each for several in self._orphans.values() for each in several]:
             self.forget(interest)
+        return len(unwanted)
 
     @property
     def has_orphans(self) -> bool:

@@ -59,12 +59,18 @@ class Looking:
         return not isinstance(subscriber, MailboxSubscriber) or self._look_at_mailbox(subscriber, now)
 
     def _look_at_mailbox(self, subscriber: MailboxSubscriber, now: float) -> bool:
-        subscribers, queue = self._subscribers, subscriber.queue
+        subscribers, queue, unwanted = self._subscribers, subscriber.queue, 0
         with subscribers.lock:
             if queue.has_orphans and now - subscriber.said_at > limits.current.mail_adoption:
-                queue.forget_others()
+                unwanted = queue.forget_others()
                 subscribers.routes.renew()
             over, kept = subscriber.is_over(now), queue.waiting + queue.unacknowledged
+        if unwanted:
+            self._counters.add("mailbox_messages_unwanted", unwanted)
+            logger.warning(
+                "the mailbox of %s had %d messages that its reader before was not done with and the one "
+                "of now does not want: they were given up", subscriber.reader, unwanted,
+            )  # fmt: skip
         if over:
             self._counters.add("mailboxes_expired")
             self._counters.add("mailbox_messages_expired", kept)
