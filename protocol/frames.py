@@ -193,7 +193,9 @@ def _not_utf8(error: UnicodeEncodeError) -> LocalProtocolError:
 
 
 def _too_long(header: bytes) -> LocalProtocolError:
-    return LocalProtocolError(f"header has {len(header)} bytes, the limit is {MAX_HEADER}; shorten the topic")
+    return LocalProtocolError(
+        f"header has {len(header)} bytes, the limit is {MAX_HEADER}; shorten the topic or the key"
+    )
 
 
 def topic_filter(dialect: str, sender: str, topic: str) -> bytes:
