@@ -33,7 +33,8 @@ from .parts import NOW, is_readable, send_part, send_parts
 TURN = 64
 """Messages that somebody sends in one go, so that nobody is kept by what others publish."""
 
-_MOST = 256  # messages that wait for the I/O thread; more stay in the socket
+KEPT = 256
+"""Messages that wait for the I/O thread; more stay in the socket."""
 
 
 class Sending:
@@ -168,7 +169,7 @@ class Sending:
 
     def _fetch(self) -> None:
         """Receive for the I/O thread, which might not find the socket unused for long."""
-        for _ in range(_MOST - len(self._received)):
+        for _ in range(KEPT - len(self._received)):
             try:
                 self._received.append(self._socket.recv_multipart(zmq.NOBLOCK))
             except zmq.Again:

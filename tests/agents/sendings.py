@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import zmq
@@ -69,6 +69,41 @@ def opened() -> Iterator[Bench]:
 
 def message(text: bytes) -> list[Buffer]:
     return [b"1" + text, b"2" + text, b"3" + text, b"4" + text, b"5" + text]
+
+
+class Hooked(list[Buffer]):
+    """A message, before which whoever sends it does something, while the socket is used."""
+
+    def __init__(self, text: bytes, first: Callable[[], object]) -> None:
+        super().__init__(message(text))
+        self._first = first
+
+    def __iter__(self) -> Iterator[Buffer]:
+        self._first()
+        return super().__iter__()
+
+
+@contextmanager
+def in_use(bench: Bench) -> Iterator[int]:
+    """Another thread uses the socket meanwhile, whose message and number these are: ``held``, and that."""
+    begun, free, sent = threading.Event(), threading.Event(), list[bool]()
+
+    def wait() -> None:
+        begun.set()
+        assert free.wait(TIMEOUT)
+
+    user = threading.Thread(
+        target=lambda: sent.append(bench.sending.send(Hooked(b"held", wait), time.monotonic()))
+    )
+    user.start()
+    assert begun.wait(TIMEOUT)
+    assert user.ident is not None
+    try:
+        yield user.ident
+    finally:
+        free.set()
+        user.join(TIMEOUT)
+    assert sent == [True]
 
 
 def arrived(bench: Bench, prefix: bytes) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 import zmq
 
-from pzc.protocol.frames import Buffer
-from pzc.transport import sending as sending_module
-
-from tests.agents.sendings import NEVER, Bench, arrived, busy, message, opened
+from tests.agents.sendings import NEVER, Bench, Hooked, arrived, busy, in_use, message, opened
 from tests.contract.rigs.peers import TIMEOUT, run_threads
 
 
@@ -71,40 +68,29 @@ def test_news_that_a_sender_has_taken_from_the_descriptor_is_told(bench: Bench, 
     assert bench.got == [b"\1prefix"]
 
 
-def test_a_message_that_is_sent_in_the_middle_of_another_goes_behind_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_that_is_sent_in_the_middle_of_another_goes_behind_it(bench: Bench) -> None:
     bench.loop.run(bench.sending.start)
     reader = bench.reader()
     assert bench.news.acquire(timeout=TIMEOUT)
-    real = sending_module.send_parts
-
-    def interrupted(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
-        if frames[0] == b"1outer":
-            assert bench.sending.send(message(b"inner"), time.monotonic())
-        real(socket, route, frames)
-
-    monkeypatch.setattr(sending_module, "send_parts", interrupted)
-    assert bench.sending.send(message(b"outer"), time.monotonic())
+    inner: list[bool] = []
+    send = bench.sending.send
+    outer = Hooked(b"outer", lambda: inner.append(send(message(b"inner"), time.monotonic())))
+    assert send(outer, time.monotonic())
     assert [reader.recv_multipart() for _ in range(2)] == [message(b"outer"), message(b"inner")]
+    assert inner == [True]
 
 
-def test_what_was_sent_of_an_interrupted_message_does_not_join_the_next(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_sent_of_an_interrupted_message_does_not_join_the_next(bench: Bench) -> None:
     bench.loop.run(bench.sending.start)
     reader = bench.reader()
     assert bench.news.acquire(timeout=TIMEOUT)
-    real = sending_module.send_parts
 
-    def interrupted(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
-        socket.send(b"1half", zmq.SNDMORE)
+    def interrupted() -> None:
+        bench.socket.send(b"1half", zmq.SNDMORE)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sending_module, "send_parts", interrupted)
     with busy(bench), pytest.raises(KeyboardInterrupt):  # else the I/O thread might be the one that sends
-        bench.sending.send(message(b"half"), time.monotonic())
-    monkeypatch.setattr(sending_module, "send_parts", real)
+        bench.sending.send(Hooked(b"half", interrupted), time.monotonic())
     assert bench.sending.send(message(b"whole"), time.monotonic())
     assert [reader.recv_multipart() for _ in range(2)] == [[b"1half", b""], message(b"whole")]
 
@@ -122,29 +108,25 @@ def test_nobody_waits_for_whoever_uses_the_socket(bench: Bench) -> None:
     bench.loop.run(bench.sending.start)
     reader = bench.reader()
     assert bench.news.acquire(timeout=TIMEOUT)
-    with bench.sending._using:
+    with in_use(bench):
         run_threads(lambda: bench.sending.send(message(b"one"), time.monotonic()))
         bench.reader(b"prefix")
         bench.loop.run(bench.take)
-    assert bench.sending.send(message(b"two"), time.monotonic())
-    assert [reader.recv_multipart() for _ in range(2)] == [message(b"one"), message(b"two")]
+    assert [reader.recv_multipart() for _ in range(2)] == [message(b"held"), message(b"one")]
     assert bench.news.acquire(timeout=TIMEOUT)
 
 
 def test_a_thread_that_sends_all_the_time_does_not_keep_news_from_the_io_thread(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]
+    bench: Bench, timings: Callable[..., None]
 ) -> None:
     """Which may never find the socket unused: whoever uses it receives for it."""
-    timings(send_look=math.inf)
+    timings(send_look=math.inf, send_tail=NEVER)
     bench.loop.run(bench.sending.start)
-    real = sending_module.send_parts
 
-    def busy(socket: zmq.Socket[bytes], route: Sequence[bytes], frames: Sequence[Buffer]) -> None:
-        real(socket, route, frames)
+    def come() -> None:
         arrived(bench, b"prefix")
         bench.loop.run(bench.take)
 
-    monkeypatch.setattr(sending_module, "send_parts", busy)
-    bench.sending.send(message(b"x"), time.monotonic())
+    bench.sending.send(Hooked(b"x", come), time.monotonic())
     assert bench.news.acquire(timeout=TIMEOUT)
     assert bench.got == [b"\1prefix"]
