@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import gc
 import queue
 import threading
+import weakref
 from typing import Any
 
+import psutil
 import pytest
 
 from pzc import (
@@ -11,43 +14,53 @@ from pzc import (
     Gap,
     Protocol,
 )
-from pzc.agents.notifications import publisher as publishers
-from pzc.agents.server import control
-from pzc.transport import wire
 
-from tests.agents.inside import dialects_of
+from tests.agents.receiving import busy_helpers, leased
+from tests.agents.stamped import of_yesterday
+from tests.contract.rigs.altered import instead
+from tests.contract.rigs.listening import Watched
+from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
+    Elsewhere,
+    Forwarder,
+    Frames,
     in_place_of,
 )
 
 pytestmark = pytest.mark.usefixtures("broadcast")
 
 
+class Behind(Watched, Elsewhere):
+    """A publisher behind a forwarder, that tells when its filters changed."""
+
+
 def test_a_publisher_that_comes_back_in_time_is_not_lost(reader: Agent) -> None:
     told: list[object] = []
-    changes: queue.SimpleQueue[None] = queue.SimpleQueue()
-    with Agent(protocol=Protocol(KEY)) as publisher:
-        publisher.on_subscribers = lambda: changes.put(None)
-
-        def wait_until_heard(dialects: tuple[str, ...]) -> None:
-            while dialects_of(publisher, "t") != dialects:
-                changes.get(timeout=TIMEOUT)
-
-        subscription = reader.subscribe(publisher.rep_endpoint, "t")
-        subscription.on_lost = told.append
-        publisher.publish("t", "before")
-        assert subscription.recv(TIMEOUT).content == "before"
-        publisher.loop.run(lambda: publisher._publishing.broadcast._socket.unbind(publisher.pub_endpoint))
-        wait_until_heard(())
+    with Behind(protocol=Protocol(KEY)) as publisher:
+        heard = lambda: publisher.wait_for_subscribers("t", 1, 0)  # noqa: E731
+        with Forwarder(publisher.pub_endpoint, lambda _, frames: [frames]) as forwarder:
+            publisher.advertised = forwarder.endpoint
+            subscription = reader.subscribe(publisher.rep_endpoint, "t")
+            subscription.on_lost = told.append
+            publisher.publish("t", "before")
+            assert subscription.recv(TIMEOUT).content == "before"
+        publisher.wait_until(lambda: not heard())
         publisher.publish("t", "meanwhile")
-        publisher.loop.run(lambda: publisher._publishing.broadcast._socket.bind(publisher.pub_endpoint))
-        wait_until_heard(("PZC01",))
-        publisher.publish("t", "after")
-        assert subscription.recv(TIMEOUT).content == "after"
-    assert subscription.gaps == [Gap(publisher.epoch, 2, 2)]
-    assert told == []
+        with Forwarder(publisher.pub_endpoint, lambda _, frames: [frames], forwarder.endpoint):
+            publisher.wait_until(heard)
+            publisher.publish("t", "after")
+            assert subscription.recv(TIMEOUT).content == "after"
+            assert subscription.gaps == [Gap(publisher.epoch, 2, 2)]
+            assert told == []
+            subscription.close()
+
+
+def connected(pub_endpoint: str) -> bool:
+    """Whether this process has a connection to a PUB endpoint."""
+    port = int(pub_endpoint.rpartition(":")[2])
+    return any(each.raddr and each.raddr.port == port for each in psutil.Process().net_connections("tcp"))
 
 
 def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent) -> None:
@@ -55,76 +68,75 @@ def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent)
     first = Agent(protocol=Protocol(KEY))
     rep = first.rep_endpoint
     subscriptions = [reader.subscribe(rep, topic) for topic in ("t", "t", "*")]
-    for subscription in subscriptions:
-        subscription.on_gap = gaps.put
+    for number in range(len(subscriptions)):
+        subscriptions[number].on_gap = gaps.put
     first.stop()
-    with in_place_of(first, Agent, rep, protocol=Protocol(KEY)) as second:
+    with in_place_of(first, Watched, rep, protocol=Protocol(KEY)) as second:
         assert second.pub_endpoint != first.pub_endpoint
-        for _ in subscriptions:
+        for _ in range(len(subscriptions)):
             assert gaps.get(timeout=TIMEOUT).restarted
         assert second.wait_for_subscribers("t", 1, TIMEOUT)
         second.publish("t", "here")
         assert [s.recv(TIMEOUT).content for s in subscriptions] == ["here"] * 3
-        for subscription in subscriptions:
-            subscription.close()
-        reader._subscribing.sub_socket._loop.run(lambda: None)
-        assert not reader._subscribing.sub_socket._shares
-        assert not reader._subscribing.sub_socket._presence._watched
+        gone = [weakref.ref(each) for each in subscriptions]
+        while subscriptions:
+            subscriptions.pop().close()
+        second.wait_until(lambda: not second.wait_for_subscribers("t", 1, 0))
+        wait_until(lambda: not connected(second.pub_endpoint))
+        wait_until(lambda: gc.collect() >= 0 and not any(each() for each in gone))
 
 
-def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(
-    reader: Agent, request: pytest.FixtureRequest
-) -> None:
+def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(reader: Agent) -> None:
     """The order of events when a new subscription is quicker than the news of the restart."""
     first = Agent(protocol=Protocol(KEY))
     rep, pub = first.rep_endpoint, first.pub_endpoint
-    held = threading.Event()
-    request.addfinalizer(held.set)
-    meet = reader._subscribing.sub_socket._presence._meet
-
-    def later(endpoint: str) -> None:
-        assert held.wait(TIMEOUT)
-        meet(endpoint)
-
-    reader._subscribing.sub_socket._presence._meet = later
     before = reader.subscribe(rep, "t")
-    first.stop()
-    with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
-        reader.client.forget(rep)
-        after = reader.subscribe(rep, "t")
-        gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
-        before.on_gap = gaps.put
-        held.set()
-        assert gaps.get(timeout=TIMEOUT).restarted
-        reader.loop.run(lambda: None)
-        second.publish("t", "both")
-        assert before.recv(TIMEOUT).content == after.recv(TIMEOUT).content == "both"
-        assert after.gaps == []
+    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    before.on_gap = gaps.put
+    with busy_helpers() as free:
+        first.stop()
+        with in_place_of(first, Agent, rep, pub, protocol=Protocol(KEY)) as second:
+            reader.client.forget(rep)
+            after = reader.subscribe(rep, "t")
+            assert gaps.empty()
+            free.set()
+            assert gaps.get(timeout=TIMEOUT).restarted
+            reader.loop.run(lambda: None)
+            second.publish("t", "both")
+            assert before.recv(TIMEOUT).content == after.recv(TIMEOUT).content == "both"
+            assert after.gaps == []
 
 
-def test_a_clock_that_was_set_is_measured_again_and_delivery_goes_on(
-    reader: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Agent(protocol=Protocol(KEY)) as publisher:
-        subscription = reader.subscribe(publisher.rep_endpoint, "t")
-        real = wire.now_ms
-        ahead = 3_600_000
+class Asked(Elsewhere):
+    """A publisher that notes each handshake with it."""
 
-        measured = threading.Event()
-        moved = reader._subscribing.sub_socket.moved
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.handshakes = 0
+        super().__init__(*args, **options)
 
-        def tell(endpoint: str, peer: Any) -> Any:
-            held = moved(endpoint, peer)
-            if abs(peer.offset_ms - ahead) < 60_000:
-                measured.set()
-            return held
+    def describe(self) -> dict[str, Any]:
+        self.handshakes += 1
+        return super().describe()
 
-        monkeypatch.setattr(reader._subscribing.sub_socket, "moved", tell)
-        monkeypatch.setattr(control, "now_ms", lambda: real() + ahead)
-        monkeypatch.setattr(publishers, "time_ns", lambda: (real() + ahead) * 1_000_000)
-        publisher.publish("t", "too new to be true")
-        assert measured.wait(TIMEOUT)
-        publisher.publish("t", "believed")
-        assert subscription.recv(TIMEOUT).content == "believed"
-        assert subscription.dropped == 1
-        assert reader.counters["clock_jumps"] == 1
+
+def test_a_hail_of_stale_notifications_asks_the_publisher_once_at_a_time(reader: Agent) -> None:
+    with Asked(protocol=Protocol(KEY)) as publisher:
+
+        def hail(frames: Frames) -> list[Frames]:
+            return [*[of_yesterday(publisher, 1)] * 200, frames]
+
+        with Forwarder(publisher.pub_endpoint, instead(1, hail)) as forwarder:
+            publisher.advertised = forwarder.endpoint
+            subscription = reader.subscribe(publisher.rep_endpoint, "t")
+            before, over = publisher.handshakes, threading.Event()
+            with leased() as received, busy_helpers() as free:
+                publisher.publish("t", "new")
+                assert subscription.recv(TIMEOUT).content == "new"
+                assert reader.counters["clock_jumps"] == 200
+                assert publisher.handshakes == before
+                received.helpers.submit(over.set)
+                free.set()
+                assert over.wait(TIMEOUT)
+            wait_until(lambda: publisher.handshakes > before)
+            assert publisher.handshakes <= before + 2
+            subscription.close()

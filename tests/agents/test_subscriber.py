@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from pzc import (
     Agent,
     Keyring,
     Protocol,
+    Subscription,
 )
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
+from tests.agents.receiving import leased
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
@@ -40,9 +45,12 @@ def test_a_raw_subscription_keeps_the_frames_as_they_came(suite: str) -> None:
 def test_many_threads_may_subscribe_and_close_at_once(publisher: Agent, reader: Agent) -> None:
     keep = reader.subscribe(publisher.rep_endpoint, "t")
 
+    gone: list[weakref.ref[Subscription]] = []
+
     def come_and_go() -> None:
         for number in range(15):
             with reader.subscribe(publisher.rep_endpoint, f"t{number % 3}") as subscription:
+                gone.append(weakref.ref(subscription))
                 publisher.publish(f"t{number % 3}", number)
                 assert subscription.recv(TIMEOUT).publisher == publisher.agent_id
 
@@ -50,7 +58,8 @@ def test_many_threads_may_subscribe_and_close_at_once(publisher: Agent, reader: 
     publisher.publish("t", "still")
     assert keep.recv(TIMEOUT).content == "still"
     assert [entry["topic"] for entry in reader.statistics()["subscriptions"]] == ["t"]
-    loop = reader._subscribing.sub_socket._loop
-    loop.run(lambda: None)
-    assert len(reader._subscribing.sub_socket._shares) == 1
-    assert loop.errors == 0
+    with leased() as received:
+        received.loop.run(bool)
+        assert received.loop.errors == 0
+    gc.collect()
+    assert [each() for each in gone] == [None] * 90

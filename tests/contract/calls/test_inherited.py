@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -18,6 +17,7 @@ from tests.contract.rigs import families
 from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, counts, in_thread, proxied, run_in_fork, until
 from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.families import every_how, family
+from tests.contract.rigs.hanging_up import hang_up, sockets
 from tests.contract.rigs.pairs import LONG, pair, read, wait_until
 from tests.contract.rigs.peers import run_threads
 
@@ -46,19 +46,6 @@ def test_the_endpoints_of_a_killed_server_are_free_though_it_left_a_child(how: s
         server.kill()
         with Agent(*endpoints, protocol=Protocol(KEY)) as again, Agent(protocol=Protocol(KEY)) as asking:
             assert asking.request(again.rep_endpoint, "echo", TIMEOUT) == "echo"
-
-
-def sockets() -> Iterator[socket.socket]:
-    """Those that are open in this process, each for a moment."""
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
-                continue
-            found = socket.socket(fileno=int(name))
-            try:
-                yield found
-            finally:
-                found.detach()
 
 
 @pytest.mark.needs("fork")
@@ -180,17 +167,6 @@ def test_stopping_in_a_child_what_was_the_parents_does_not_end_the_parents() -> 
         publisher.publish("t", 1)
         assert read(subscription, 1) == [1]
         assert subscription.transport == "unix"
-
-
-def hang_up() -> int:
-    """Cut every connection of this process with a Unix socket, as if the kernel had failed it; how many."""
-    cut = 0
-    for found in sockets():
-        with contextlib.suppress(OSError):
-            if found.family == socket.AF_UNIX and bytes(found.getpeername() or b"").startswith(b"\0pzc/"):
-                found.shutdown(socket.SHUT_RDWR)
-                cut += 1
-    return cut
 
 
 def test_a_connection_that_breaks_while_its_call_runs_costs_nothing() -> None:

@@ -1,11 +1,13 @@
-"""A machine whose clock is set while links are open: only a new handshake asks what time it is."""
+"""A machine whose clock is set while somebody reads: only a new handshake asks what time it is."""
 
 from __future__ import annotations
 
 import pytest
 
+from pzc import Agent
+
 from tests.contract.rigs.evidence import digest, payload
-from tests.contract.rigs.pairs import LONG, OUTSIDE
+from tests.contract.rigs.pairs import LONG, OUTSIDE, read, wait_until
 from tests.contract.rigs.processes import Workers
 
 HOUR = 3600.0
@@ -49,3 +51,26 @@ def test_a_link_is_opened_after_a_clock_was_set(workers: Workers, way: str, step
     reader.ask("subscribe", "t", endpoint, "t", LONG, way, "hash")
     publisher.ask("publish", "t", [LARGE] * 10)
     assert reader.ask("account", "t", 10) == (10, 0, expected(1, 10))
+
+
+@pytest.mark.usefixtures("broadcast")
+@every_step
+def test_a_publisher_whose_clock_was_set_is_measured_again_and_is_heard_on(
+    workers: Workers, reader: Agent, step: float
+) -> None:
+    publisher, endpoint = workers.publisher()
+    subscription = reader.subscribe(endpoint, "t")
+    publisher.ask("step_clock", step)
+    publisher.ask("publish", "t", [0])
+    wait_until(lambda: reader.counters["clock_jumps"] == 1)
+    number = 1
+
+    def heard() -> bool:
+        nonlocal number
+        number += 1
+        publisher.ask("publish", "t", [0], number)
+        return subscription.pending > 0
+
+    wait_until(heard)
+    assert len(read(subscription, 1)) == 1
+    assert subscription.received + subscription.dropped == number

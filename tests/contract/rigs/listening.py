@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import zmq
@@ -12,6 +12,15 @@ import zmq
 from pzc import Agent
 
 from tests.contract.rigs.peers import TIMEOUT
+
+
+class Publishes(Protocol):
+    """Whoever has a PUB endpoint."""
+
+    @property
+    def pub_endpoint(self) -> str:
+        """Where that is."""
+        ...
 
 
 class Watched(Agent):
@@ -54,7 +63,7 @@ def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
 sockets: list[zmq.Socket[bytes]] = []
 
 
-def listen(context: zmq.Context[zmq.Socket[bytes]], agent: Agent, prefix: str) -> zmq.Socket[bytes]:
+def listen(context: zmq.Context[zmq.Socket[bytes]], agent: Publishes, prefix: str) -> zmq.Socket[bytes]:
     socket = context.socket(zmq.SUB)
     sockets.append(socket)
     socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))

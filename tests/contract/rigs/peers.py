@@ -104,7 +104,12 @@ class Forwarder:
     ``alter`` gets the running number (from 1) and the frames of a message, and returns what is passed on.
     """
 
-    def __init__(self, publisher: str, alter: Callable[[int, Frames], list[Frames]]) -> None:
+    def __init__(
+        self,
+        publisher: str,
+        alter: Callable[[int, Frames], list[Frames]],
+        endpoint: str = "tcp://127.0.0.1:*",
+    ) -> None:
         self._context = zmq.Context()
         self._front, self._back = self._context.socket(zmq.XPUB), self._context.socket(zmq.XSUB)
         self._control, self._told = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
@@ -114,7 +119,7 @@ class Forwarder:
             each.setsockopt(zmq.LINGER, 0)
             each.setsockopt(zmq.SNDHWM, 0)
             each.setsockopt(zmq.RCVHWM, 0)
-        self._front.bind("tcp://127.0.0.1:*")
+        self._front.bind(endpoint)
         self._back.connect(publisher)
         self.endpoint = self._front.getsockopt_string(zmq.LAST_ENDPOINT)
         self._alter = alter
