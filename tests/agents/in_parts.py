@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import queue
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pzc import Protocol
+from pzc import Agent, Protocol
 from pzc.agents.notifications.publishing import Publishing
 from pzc.agents.server.answering import Answering
 from pzc.protocol.keyring import Role
@@ -18,7 +19,7 @@ from pzc.transport.endpoints import RANDOM_TCP
 from pzc.transport.executor import Executor
 from pzc.transport.settings import load
 
-from tests.contract.rigs.peers import TIMEOUT
+from tests.contract.rigs.peers import KEY, TIMEOUT
 
 
 def nothing() -> None:
@@ -110,6 +111,10 @@ class InParts:
         for subscriber in subscribers.all():
             subscribers.end(subscriber, "its reader was silent for a day")
 
+    def give_up_unix(self) -> None:
+        """Answer at the Unix socket no longer."""
+        self.loop.run(self.answering.unix.stop_listening)
+
     def stop(self) -> None:
         """As an agent ends."""
         self.publishing.close_links()
@@ -124,3 +129,10 @@ class InParts:
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
+
+
+@contextmanager
+def parts_and_reader() -> Iterator[tuple[InParts, Agent]]:
+    """Such a publisher, and an agent that reads."""
+    with InParts(Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
+        yield publisher, reader

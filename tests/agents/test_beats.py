@@ -17,6 +17,7 @@ from pzc.delivery.tails import BEATS
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
+from tests.agents.receiving import leased
 from tests.contract.rigs import altered
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Forwarder, Frames, balance
 
@@ -35,18 +36,46 @@ def number_of(frames: Frames) -> int:
     return int(frames[0].split(b"+")[3])
 
 
-def beat(agent: Agent) -> None:
-    agent.loop.run(agent._publishing.broadcast._heartbeat._beat)
+def told_by(frames: Frames) -> dict[str, int]:
+    """The last numbers that a beat tells."""
+    return {last.topic: last.number for last in lasts_of(Protocol(KEY).parse(frames)[2])}
+
+
+class Listener:
+    """Waits for the beats of a publisher, which go to everybody at once."""
+
+    def __init__(self, publisher: Elsewhere, *prefixes: bytes) -> None:
+        self._context = zmq.Context()
+        self.socket = self._context.socket(zmq.SUB)
+        self.socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        self.socket.connect(publisher.pub_endpoint)
+        for prefix in prefixes or (beat_filter(publisher.agent_id),):
+            self.socket.subscribe(prefix)
+
+    def wait(self, number: int) -> None:
+        """Until a beat tells that this is the last number."""
+        while told_by(self.socket.recv_multipart()) != {"t": number}:
+            pass
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._context.destroy(0)
 
 
 def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(
     publisher: Elsewhere, reader: Agent, timings: Callable[..., None]
 ) -> None:
-    timings(topic_beat=NEVER)
+    timings(topic_beat=0.01)
     late: list[Frames] = []
+    told = threading.Event()
 
     def overtake(_: int, frames: Frames) -> list[Frames]:
         if is_beat(frames):
+            if told_by(frames) != {"t": 3} or told.is_set():
+                return [frames]
+            told.set()
             return [frames, *late]
         if number_of(frames) in (2, 3):
             late.append(frames)
@@ -58,7 +87,7 @@ def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(
         with reader.subscribe(publisher.rep_endpoint, "t") as subscription:
             for number in (1, 2, 3):
                 publisher.publish("t", number)
-            beat(publisher)
+            assert told.wait(TIMEOUT)
             publisher.publish("t", 4)
             assert [subscription.recv(TIMEOUT).sequence for _ in range(2)] == [1, 4]
             assert subscription.gaps == [Gap(publisher.epoch, 2, 3)]
@@ -68,31 +97,24 @@ def test_a_message_that_was_told_as_lost_is_refused_when_it_comes(
 
 @pytest.mark.usefixtures("beside_originals")
 def test_an_original_peer_never_sees_a_beat(publisher: Elsewhere) -> None:
-    context = zmq.Context()
-    socket = context.socket(zmq.SUB)
-    try:
-        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
-        socket.connect(publisher.pub_endpoint)
-        socket.subscribe("PZC00+")
+    with Listener(publisher, b"PZC00+") as original, Listener(publisher) as beats:
         assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
         with Agent(protocol=Protocol(KEY)) as reader:
             reader.subscribe(publisher.rep_endpoint, "t")
             publisher.publish("t", 1)
-            beat(publisher)
+            beats.wait(1)
             publisher.publish("t", 2)
-            contents = [Protocol(KEY, dialect="PZC00").parse(socket.recv_multipart())[2] for _ in range(2)]
-        assert contents == [1, 2]
-    finally:
-        socket.close(0)
-        context.term()
+            parse = Protocol(KEY, dialect="PZC00").parse
+            assert [parse(original.socket.recv_multipart())[2] for _ in range(2)] == [1, 2]
 
 
 def test_a_beat_reaches_no_subscription(publisher: Elsewhere, reader: Agent) -> None:
     everything = reader.subscribe(publisher.rep_endpoint, "*", raw=True)
-    publisher.publish("t", 1)
-    beat(publisher)
-    publisher.publish("t", 2)
-    assert [everything.recv(TIMEOUT).topic for _ in range(2)] == ["t", "t"]
+    with Listener(publisher) as beats:
+        publisher.publish("t", 1)
+        beats.wait(1)
+        publisher.publish("t", 2)
+        assert [everything.recv(TIMEOUT).topic for _ in range(2)] == ["t", "t"]
 
 
 def test_what_tells_no_numbers_is_no_beat() -> None:
@@ -203,22 +225,13 @@ def test_a_closed_publisher_keeps_no_timer() -> None:
 def test_who_comes_after_what_nobody_was_sent_is_told_how_far_it_is(publisher: Elsewhere, topic: str) -> None:
     for number in range(3):
         publisher.publish("t", number)
-    context = zmq.Context()
-    socket = context.socket(zmq.SUB)
-    try:
-        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
-        socket.connect(publisher.pub_endpoint)
-        socket.subscribe(beat_filter(publisher.agent_id))
-        socket.subscribe(mark_filter(publisher.agent_id, "who.1", topic))
-        told = lasts_of(Protocol(KEY).parse(socket.recv_multipart())[2])
-    finally:
-        socket.close(0)
-        context.term()
-    assert [(last.topic, last.number) for last in told] == [("t", 3)]
+    mark = mark_filter(publisher.agent_id, "who.1", topic)
+    with Listener(publisher, beat_filter(publisher.agent_id), mark) as beats:
+        assert told_by(beats.socket.recv_multipart()) == {"t": 3}
 
 
 PUBLISHER = """
-import sys
+import sys, threading
 from pzc import Agent, Protocol
 from pzc.testing import Timings
 
@@ -229,7 +242,9 @@ with Timings(high_water_mark=5, topic_beat=0.05), Agent(protocol=Protocol(key)) 
     for _ in range(count):
         agent.publish("t", bytes(32 << 10))
         agent.loop.run(bool)  # slower than libzmq, so that what is lost is lost behind what stands still
-    agent.loop.run(agent._publishing.broadcast._heartbeat._beat)
+    told = threading.Event()
+    agent.loop.call_later(0.06, told.set)  # the timer of the beat is due before
+    told.wait()
     print("told", flush=True)
     sys.stdin.readline()
 """
@@ -257,7 +272,8 @@ def test_a_reader_that_stood_still_counts_what_its_queues_could_not_hold(
             endpoint = process.stdout.readline().strip()
             subscription = reader.subscribe(endpoint, "t", policy=drop(count))
             subscription.on_gap = told.put
-            reader._subscribing.sub_socket._loop.call(lambda: still.wait(TIMEOUT))
+            with leased() as received:
+                received.loop.call(lambda: still.wait(TIMEOUT))
             process.stdin.write("\n")
             process.stdin.flush()
             assert process.stdout.readline() == "told\n"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-import secrets
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +13,14 @@ from pzc import (
     Gap,
     Protocol,
 )
-from pzc.transport import wire
+from pzc.agents.notifications.broadcast_in import BroadcastIn, Source
+from pzc.agents.notifications.shares import Heard
+from pzc.protocol.peer import Peer
+from pzc.transport.counters import Counters
 
+from tests.agents.receiving import leased
+from tests.agents.stamped import of_yesterday
+from tests.agents.subscriptions import Make
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
@@ -36,33 +41,33 @@ class Forger:
         self.agent = Elsewhere(protocol=protocol)
         self.agent.advertised = self.wire.endpoint
         self.protocol = protocol
-        self._placing = threading.Thread(target=self._relay)
+        self._back = self.wire.context.socket(zmq.XSUB)
+        self._back.setsockopt(zmq.LINGER, 0)
+        self._back.connect(self.agent.pub_endpoint)
         self._stop = threading.Event()
 
     def _relay(self) -> None:
         """Hand the filters of the wire on, so that the agent confirms subscriptions."""
         while not self._stop.is_set():
             if self.wire.socket.poll(20):
-                message = self.wire.socket.recv()
-                with self.agent._publishing.broadcast._state:
-                    self.agent._publishing.broadcast._filters.take(message, dict)
-                self.agent.loop.call(self.agent._on_filters)
+                self._back.send(self.wire.socket.recv())
 
     def subscribe(self, reader: Agent, topic: str, *args: Any, **options: Any) -> Any:
-        self._placing = threading.Thread(target=self._relay)
+        placing = threading.Thread(target=self._relay)
         self._stop.clear()
-        self._placing.start()
+        placing.start()
         try:
             return reader.subscribe(self.agent.rep_endpoint, topic, *args, **options)
         finally:
             self._stop.set()
-            self._placing.join()
+            placing.join()
 
     def note(self, topic: str, content: object, sequence: int, protocol: Protocol | None = None) -> Frames:
         made = (protocol or self.protocol).encode(self.agent.agent_id, topic, content, sequence=sequence)
         return [bytes(frame) for frame in made]
 
     def close(self) -> None:
+        self._back.close(0)
         self.agent.stop()
         self.wire.close()
 
@@ -102,42 +107,12 @@ def test_a_replayed_notification_is_refused_and_counted(reader: Agent, forger: F
     assert balance(subscription) == 2
 
 
-def test_a_notification_of_yesterday_is_refused(
-    reader: Agent, forger: Forger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_notification_of_yesterday_is_refused(reader: Agent, forger: Forger) -> None:
     subscription = forger.subscribe(reader, "t")
-    now = wire.now_ms()
-    monkeypatch.setattr(wire, "now_ms", lambda: now - 86_400_000)
-    old = forger.note("t", "old", 1)
-    monkeypatch.undo()
-    forger.wire.send(*[old] * 50, forger.note("t", "new", 1))
+    forger.wire.send(*[of_yesterday(forger.agent, 1)] * 50, forger.note("t", "new", 1))
     assert subscription.recv(TIMEOUT).content == "new"
     assert reader.counters["refused_StaleMessage"] == 50
     assert subscription.gaps == []
-
-
-def test_a_hail_of_stale_notifications_asks_the_publisher_once_at_a_time(
-    reader: Agent, forger: Forger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    held, entered = threading.Event(), threading.Event()
-
-    def meet(endpoint: str) -> None:
-        asked.append(endpoint)
-        entered.set()
-        assert held.wait(TIMEOUT)
-
-    reader._subscribing.sub_socket._presence._meet = meet
-    subscription = forger.subscribe(reader, "t")
-    now = wire.now_ms()
-    monkeypatch.setattr(wire, "now_ms", lambda: now - 86_400_000)
-    old = forger.note("t", "old", 1)
-    monkeypatch.undo()
-    forger.wire.send(*[old] * 200, forger.note("t", "new", 2))
-    assert subscription.recv(TIMEOUT).content == "new"
-    assert entered.wait(TIMEOUT)
-    assert len(asked) == 1
-    held.set()
 
 
 def _junk(random_: random.Random, forger: Forger) -> Frames:
@@ -168,16 +143,26 @@ def test_random_bytes_are_refused_and_the_agent_stays_up(reader: Agent, forger: 
     assert reader.request(forger.agent.rep_endpoint, "ping") == "pong"
 
 
-def test_what_was_sent_by_another_agent_is_not_taken_for_this_one(reader: Agent, forger: Forger) -> None:
-    subscription = forger.subscribe(reader, "t")
-    stranger = secrets.token_hex(16)
-    everything = b""
-    reader.loop.run(lambda: reader._subscribing.sub_socket._open().setsockopt(zmq.SUBSCRIBE, everything))
-    forger.wire.wait_for_filter(everything)
-    frames = [bytes(f) for f in forger.protocol.encode(stranger, "t", "stranger", sequence=1)]
-    forger.wire.send(frames, forger.note("t", "own", 1))
-    assert subscription.recv(TIMEOUT).content == "own"
-    assert reader.counters["notifications_unrouted"] == 1
+def test_what_was_sent_by_another_agent_is_not_taken_for_this_one(make: Make) -> None:
+    protocol, counters, own, stranger = Protocol(KEY), Counters(), "ab" * 16, "cd" * 16
+    subscription = make()
+    share = Heard(subscription, Peer("", "PZC01", own, 0, "", "", 0, {}, protocol.publishing_key), "")
+    share.begin(protocol.epoch, {"t": 0})
+    source = Source(share.peer)
+    source.shares["t"].append(share)
+    with leased() as received, zmq.Context() as context:
+        ends = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
+        ends[0].bind("inproc://come")
+        ends[1].connect("inproc://come")
+        come = BroadcastIn(received.loop, protocol, counters, {own: source}, bool)
+        for sender in (stranger, own):
+            ends[0].send_multipart(protocol.encode(sender, "t", sender, sequence=1))
+            come.take(ends[1])
+        for each in ends:
+            each.close(0)
+    assert subscription.recv(TIMEOUT).content == own
+    assert counters["notifications_unrouted"] == 1
+    assert subscription.pending == 0
 
 
 def test_without_keys_repeated_and_late_notifications_are_delivered_once() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pzc import Agent, Protocol, Subscription
+from pzc import Agent, Protocol
 
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
+    Elsewhere,
     Forwarder,
 )
 
@@ -17,11 +18,12 @@ from tests.contract.rigs.peers import (
 def test_a_replayed_notification_of_the_original_dialect_is_refused_too() -> None:
     original = Protocol(KEY, dialect="PZC00", accept=["PZC00"])
     with (
-        Agent(protocol=original) as publisher,
+        Elsewhere(protocol=original) as publisher,
         Agent(protocol=Protocol(KEY)) as reader,
         Forwarder(publisher.pub_endpoint, lambda n, frames: [frames] * 3) as forwarder,
     ):
-        subscription = _subscribe_behind(reader, publisher, forwarder)
+        publisher.advertised = forwarder.endpoint
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
         assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
         for number in range(20):
             publisher.publish("t", number)
@@ -30,13 +32,3 @@ def test_a_replayed_notification_of_the_original_dialect_is_refused_too() -> Non
         assert subscription.recv(TIMEOUT).content == "end"
         assert reader.counters["refused_ReplayedMessage"] >= 40
         subscription.close()
-
-
-def _subscribe_behind(reader: Agent, publisher: Agent, forwarder: Forwarder) -> Subscription:
-    """An original publisher tells its endpoints by 'info'; this one tells the forwarder's."""
-    known = publisher._publishing.broadcast.endpoint
-    publisher._publishing.broadcast.endpoint = forwarder.endpoint
-    try:
-        return reader.subscribe(publisher.rep_endpoint, "t")
-    finally:
-        publisher._publishing.broadcast.endpoint = known

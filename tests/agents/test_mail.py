@@ -12,14 +12,15 @@ import pytest
 
 from pzc import Subscription, SubscriptionClosed, mailbox
 from pzc.agents.notifications.links import open_links
+from pzc.agents.notifications.links.link import Link
 from pzc.agents.notifications.links.places import MailboxPlace
 from pzc.agents.notifications.links.roster import Roster
 from pzc.transport.executor import Executor
 
-from tests.agents.inside import forget_silent_readers
+from tests.agents.in_parts import parts_and_reader
 from tests.contract.findings.test_notifications_mail import Rig, confirms
 from tests.contract.rigs.calling import in_thread
-from tests.contract.rigs.mailing import POLICY, counted, publisher_and_reader, subscribed, taken
+from tests.contract.rigs.mailing import POLICY, counted, subscribed, taken
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT
 
@@ -27,12 +28,12 @@ MANY = [f"key-{number}" for number in range(50)]
 
 
 def test_what_a_removed_mailbox_missed_is_told() -> None:
-    with publisher_and_reader() as (publisher, agent):
+    with parts_and_reader() as (publisher, agent):
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=mailbox())
         publisher.publish("t", 0)
         subscription.recv(TIMEOUT)
-        with publisher._publishing.subscribers.lock:
-            forget_silent_readers(publisher)
+        with publisher.publishing.subscribers.lock:
+            publisher.forget_silent_readers()
             publisher.publish("t", 1)
         wait_until(lambda: bool(subscription.gaps))
         publisher.publish("t", 2)
@@ -41,12 +42,12 @@ def test_what_a_removed_mailbox_missed_is_told() -> None:
 
 
 def test_a_mailbox_that_was_removed_gets_all_keys_again() -> None:
-    with publisher_and_reader() as (publisher, agent):
+    with parts_and_reader() as (publisher, agent):
         subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
         publisher.publish("t", 0, key=MANY[3])
         assert taken(subscription, 1) == [MANY[3]]
-        with publisher._publishing.subscribers.lock:
-            forget_silent_readers(publisher)
+        with publisher.publishing.subscribers.lock:
+            publisher.forget_silent_readers()
             publisher.publish("t", 1, key=MANY[4])
         wait_until(lambda: bool(subscription.gaps))
         for key in MANY:
@@ -64,8 +65,7 @@ def test_a_subscription_that_is_closed_before_it_is_confirmed_ends_at_once_and_l
         )
         thread, outcome = in_thread(subscribe)
         assert rig.publisher.wait_for_subscribers("t", 1, TIMEOUT)
-        (subscription,) = rig.reader._subscribing.subscriptions()
-        subscription.close()
+        assert rig.reader.unsubscribe(rig.relay.endpoint, "t") == 1
         thread.join(TIMEOUT)
         assert isinstance(outcome[0], SubscriptionClosed)
         wait_until(lambda: rig.publisher.statistics()["mailboxes"] == [])
@@ -74,18 +74,18 @@ def test_a_subscription_that_is_closed_before_it_is_confirmed_ends_at_once_and_l
 
 
 def test_closing_all_keys_leaves_nothing() -> None:
-    with publisher_and_reader() as (publisher, agent):
+    with parts_and_reader() as (publisher, agent):
         made = subscribed(agent, publisher.rep_endpoint, 300, print)
         made.append(agent.subscribe(publisher.rep_endpoint, "t", print, policy=POLICY, key=MANY))
         gone = [weakref.ref(each) for each in made]
         while made:
             made.pop().close()
         wait_until(lambda: publisher.statistics()["mailboxes"] == [])
-        assert publisher._publishing.subscribers.links == {}
+        assert publisher.publishing.subscribers.links == {}
         assert agent.statistics()["subscriptions"] == []
         open_links.settle()
-        assert not [each for each in open_links._table.links if each.peer.agent_id == publisher.agent_id]
         wait_until(lambda: bool(gc.collect() or 1) and not [each for each in gone if each()])
+        assert not [each for each in gc.get_objects() if isinstance(each, Link)]
 
 
 @pytest.mark.parametrize("step", ["add", "remove", "wanting", "paused"])

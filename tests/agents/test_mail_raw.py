@@ -14,7 +14,7 @@ from pzc.agents.notifications.links.mailbox_subscriber import MailboxSubscriber
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 
-from tests.agents.inside import forget_silent_readers
+from tests.agents.in_parts import InParts, parts_and_reader
 from tests.contract.rigs.mailing import NAMED, Kept, delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, Inbox
@@ -22,8 +22,8 @@ from tests.contract.rigs.peers import KEY, Inbox
 CODEC = Codec(Keyring.from_key(KEY))
 
 
-def boxes(agent: Agent) -> list[MailboxSubscriber]:
-    return [each for each in agent._publishing.subscribers.all() if isinstance(each, MailboxSubscriber)]
+def boxes(publisher: InParts) -> list[MailboxSubscriber]:
+    return [each for each in publisher.publishing.subscribers.all() if isinstance(each, MailboxSubscriber)]
 
 
 def contents(notifications: list[Notification]) -> list[Any]:
@@ -99,7 +99,7 @@ class Pouring:
         ]
 
 
-def pour(agent: Agent, publisher: Agent, sink: Pouring, *topics: str) -> None:
+def pour(agent: Agent, publisher: Agent | InParts, sink: Pouring, *topics: str) -> None:
     for topic in topics:
         agent.subscribe(publisher.rep_endpoint, topic, policy=NAMED, raw=True, manual_ack=True, sink=sink)
 
@@ -129,7 +129,7 @@ def test_a_sink_takes_everything_once_and_in_order(topics: list[str]) -> None:
 
 def test_a_paused_sink_gets_nothing_until_it_goes_on() -> None:
     sink = Pouring()
-    with publisher_and_reader() as (publisher, agent):
+    with parts_and_reader() as (publisher, agent):
         pour(agent, publisher, sink, "*")
         publisher.publish("t", 1)
         wait_until(lambda: delivered(publisher) == 1)
@@ -143,11 +143,11 @@ def test_a_paused_sink_gets_nothing_until_it_goes_on() -> None:
 
 def test_a_sink_is_told_of_the_topic_that_lost_messages() -> None:
     sink = Pouring()
-    with publisher_and_reader() as (publisher, agent):
+    with parts_and_reader() as (publisher, agent):
         pour(agent, publisher, sink, "*")
         publisher.publish("t", 1)
         wait_until(lambda: delivered(publisher) == 1)
-        forget_silent_readers(publisher)
+        publisher.forget_silent_readers()
         publisher.publish("t", 2)
         wait_until(lambda: len(sink.missed) == 1)
         (missed,) = sink.missed

@@ -7,12 +7,13 @@ from functools import partial
 
 from pzc import Agent, block, drop, latest
 
+from tests.agents.in_parts import InParts
 from tests.contract.rigs.pairs import wait_until
 
 
 def test_the_ring_has_the_buffers_that_the_topics_were_advertised_with_last() -> None:
-    with Agent() as publisher:
-        ring = publisher._publishing.subscribers.ring
+    with InParts() as publisher:
+        ring = publisher.publishing.subscribers.ring
         before = ring.buffers
         publisher.advertise("a", buffers=100)
         publisher.advertise("b", buffers=50)
@@ -26,8 +27,8 @@ def test_the_ring_has_the_buffers_that_the_topics_were_advertised_with_last() ->
 
 
 def test_the_ring_has_blocks_more_for_a_link_as_long_as_one_interest_there_may_lose() -> None:
-    with Agent() as publisher, Agent() as reader:
-        ring = publisher._publishing.subscribers.ring
+    with InParts() as publisher, Agent() as reader:
+        ring = publisher.publishing.subscribers.ring
         subscribe = partial(reader.subscribe, publisher.rep_endpoint, "t", transport="unix")
         with subscribe(policy=block()):
             assert ring.lossy == 0
@@ -37,13 +38,13 @@ def test_the_ring_has_blocks_more_for_a_link_as_long_as_one_interest_there_may_l
 
 
 def test_one_interest_more_costs_as_much_beside_a_thousand_others() -> None:
-    with Agent() as publisher, Agent() as reader:
-        routes = publisher._publishing.subscribers.routes
+    with InParts() as publisher, Agent() as reader:
+        routes = publisher.publishing.subscribers.routes
 
         def steps() -> int:
             """Functions that are called, or go on, to renew the ways."""
             counted: list[str] = []
-            with publisher._publishing.subscribers.lock:
+            with publisher.publishing.subscribers.lock:
                 sys.setprofile(lambda frame, event, _: counted.append(event) if event == "call" else None)
                 try:
                     routes.renew_ways()

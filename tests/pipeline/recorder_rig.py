@@ -65,7 +65,8 @@ class Publisher:
         """Publish no more; the last number of each topic."""
         self._going.clear()
         self._still.wait(PATIENCE)
-        return dict(self.agent._publishing.subscribers.numbers)
+        topics = self.agent.statistics()["topics"]
+        return {topic: about["published"] for topic, about in topics.items()}
 
     def state(self) -> tuple[str, int, int, int]:
         """Agent id, epoch, and what its mailbox has had acknowledged, and has lost."""

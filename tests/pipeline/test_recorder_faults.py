@@ -18,7 +18,7 @@ from pzc.pipeline.recording.gaps import GapLog, GapRow, read_gaps
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.testing import ShiftedClock
 
-from tests.agents.inside import forget_silent_readers
+from tests.agents.in_parts import InParts
 from tests.pipeline.recorder_rig import await_, recorded
 
 OPTIONS: dict[str, Any] = {"max_age": 0.1, "retry": 0.05}
@@ -30,13 +30,13 @@ def instrument() -> Iterator[Agent]:
         yield agent
 
 
-def recorder_of(instrument: Agent, home: Path, **options: Any) -> Recorder:
+def recorder_of(instrument: Agent | InParts, home: Path, **options: Any) -> Recorder:
     return Recorder(
         home, [instrument.rep_endpoint], protocol=Protocol("a key of the lab"), **{**OPTIONS, **options}
     )
 
 
-def kept(instrument: Agent) -> int:
+def kept(instrument: Agent | InParts) -> int:
     return sum(each["waiting"] for each in instrument.statistics()["mailboxes"])
 
 
@@ -177,11 +177,14 @@ def test_what_a_full_mailbox_gave_up_is_a_gap(tmp_path: Path, instrument: Agent)
     assert set(rows) | told == set(range(1, 31))
 
 
-def test_a_mailbox_that_was_removed_is_a_gap(tmp_path: Path, instrument: Agent) -> None:
-    with recorder_of(instrument, tmp_path) as recorder:
+def test_a_mailbox_that_was_removed_is_a_gap(tmp_path: Path) -> None:
+    with (
+        InParts(Protocol("a key of the lab")) as instrument,
+        recorder_of(instrument, tmp_path) as recorder,
+    ):
         instrument.publish("t", 1)
         await_(lambda: kept(instrument) == 0, "the first is recorded")
-        forget_silent_readers(instrument)
+        instrument.forget_silent_readers()
         instrument.publish("t", 2)
         await_(lambda: recorder.statistics()["missing"] == 1, "the loss is told")
     assert [(gap.first, gap.last, gap.reason) for gap in read_gaps(tmp_path)] == [(2, 2, "forgotten")]

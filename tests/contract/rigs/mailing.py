@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
+from typing import Any
+from typing import Protocol as Form
 
 import zmq
 
@@ -39,6 +41,14 @@ for topic in topics.split(","):
 os.write(1, b"ready\\n")
 agent.join()
 """
+
+
+class Counts(Form):
+    """Whoever tells statistics."""
+
+    def statistics(self) -> dict[str, Any]:
+        """As those of an agent."""
+        ...
 
 
 class ReaderProcess:
@@ -149,7 +159,7 @@ def publisher_and_reader() -> Iterator[tuple[Agent, Agent]]:
         yield publisher, reader
 
 
-def delivered(publisher: Agent) -> int:
+def delivered(publisher: Counts) -> int:
     """What the readers of all mailboxes have acknowledged."""
     return sum(each["delivered"] for each in publisher.statistics()["mailboxes"])
 
