@@ -1,17 +1,10 @@
-"""Ways into the package: mailboxes are forgotten, Unix sockets given up; in what it broadcasts is seen."""
+"""Ways into the package: Unix sockets are given up; in what it broadcasts is seen."""
 
 from __future__ import annotations
 
 from pzc import Agent
 
 from tests.contract.rigs.peers import Elsewhere
-
-
-def forget_silent_readers(publisher: Agent) -> None:
-    """End the mailboxes of a publisher, as if nobody had been heard for a day."""
-    subscribers = publisher._publishing.subscribers
-    for subscriber in subscribers.all():
-        subscribers.end(subscriber, "its reader was silent for a day")
 
 
 def dialects_of(publisher: Agent, topic: str) -> tuple[str, ...]:
