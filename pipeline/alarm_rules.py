@@ -26,15 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ConfigError
-from . import missing, sql
+from . import sql
+from .arrow import pa, pc
 from .schema import ALARMS, NOTIFICATIONS
 from .spark_spelling import counted_from_zero, spelled
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 if TYPE_CHECKING:
     import duckdb
@@ -147,7 +142,7 @@ class AlarmRules:
 
     def announcements(self, alarms: pa.Table, most: int) -> tuple[list[dict[str, Any]], int]:
         """The earliest of those that are to be told, at most ``most``, and how many there are."""
-        told = alarms.filter(pc.is_in(alarms.column("rule"), pa.array(sorted(self.announced), pa.string())))  # pyright: ignore[reportAttributeAccessIssue]
+        told = alarms.filter(pc.is_in(alarms.column("rule"), pa.array(sorted(self.announced), pa.string())))
         in_order = told.sort_by([("received_at", "ascending"), ("sequence", "ascending")])
         return in_order.slice(0, most).to_pylist(), told.num_rows
 

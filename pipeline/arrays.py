@@ -10,15 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..protocol.errors import JournalError
-from . import missing
+from .arrow import pc
 from .decoding.values import array_in, decoded, digest_of, read_blob
 from .recording.reading import batches
 from .schema import segments
-
-try:
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 _COLUMNS = ("recorder", "offset", "serializer", "content", "content_ref")
 
@@ -44,7 +39,7 @@ def _in_journal(journal: Path, recorder: str, offset: int) -> np.ndarray | None:
     known = segments(journal, recorder)
     at = bisect_right([first for first, _ in known], offset) - 1
     for batch in batches(known[at][1], _COLUMNS) if at >= 0 else ():
-        for row in batch.filter(pc.equal(batch.column("offset"), offset)).to_pylist():  # pyright: ignore[reportAttributeAccessIssue]
+        for row in batch.filter(pc.equal(batch.column("offset"), offset)).to_pylist():
             ref = row["content_ref"]
             content = row["content"] if ref is None else read_blob(journal, ref)
             return array_in(decoded(row["serializer"].decode(), content))

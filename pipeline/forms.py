@@ -8,14 +8,8 @@ from pathlib import Path
 import msgspec
 
 from ..protocol.errors import JournalError
-from . import missing
+from .arrow import pa, pq
 from .schema import FORM_KEY, JOURNAL_FORM, segment_recorder, segments
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 _DIGITS = 9
 

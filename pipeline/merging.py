@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
-from . import missing
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
+from .arrow import pa, pq
 
 GROUP_BYTES = 64 << 20
 GROUP_ROWS = 1 << 16

@@ -22,12 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..protocol.errors import JournalError
-from . import missing
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
+from .arrow import pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 

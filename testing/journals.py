@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..pipeline import missing
+from ..pipeline.arrow import pa, pq
 from ..pipeline.schema import JOURNAL, segment_name
 from ..protocol import serializers
 from ..protocol.frames import PZC01, close_header, open_header
@@ -32,12 +32,6 @@ from ..protocol.ids import Stamp
 from ..protocol.keyring import Key
 from ..protocol.records import Tags
 from ..protocol.signing import Suite
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 SERIALIZER = "msgpack"
 

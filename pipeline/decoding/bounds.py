@@ -12,14 +12,8 @@ import numpy as np
 
 from ...protocol import limits
 from ...protocol.errors import DecodeError
-from .. import missing
+from ..arrow import pa, pc
 from ..schema import LAST_TIME
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 
 def check_content(size: int) -> None:
@@ -94,7 +88,7 @@ def check_text(text: str) -> str:
 def beyond(decoded: pa.RecordBatch) -> dict[int, str]:
     """Rows of `schema.DECODED` without an error that the tables cannot take, and why."""
     sent = decoded.column("sent_at").cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    sizes = pc.binary_length(decoded.column("name")).fill_null(0).to_numpy(zero_copy_only=False)  # pyright: ignore[reportAttributeAccessIssue]
+    sizes = pc.binary_length(decoded.column("name")).fill_null(0).to_numpy(zero_copy_only=False)
     most = limits.current.stored_name
     found = {
         int(row): "sent behind the year 9999, as its message id says"

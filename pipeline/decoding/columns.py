@@ -12,14 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import missing
+from ..arrow import pa
 from ..schema import DECODED, NOTIFICATIONS
 from .bulk import Line, Opened
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 Read = Callable[[str, bytes], Sequence[object]]
 """``read(serializer, content)`` gives the value columns of one content, or raises."""

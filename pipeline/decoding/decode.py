@@ -1,7 +1,7 @@
 """Verify and decode journal rows; this is what workers do.
 
 For every row, in this order: content fetched (a blob must match its digest) → signature → safe
-decode → the caller's check → typed columns. Rows that resemble one that was verified before take a
+decode → typed columns. Rows that resemble one that was verified before take a
 shorter way, with the same outcome: all together by `bulk` and `columns`. A row that fails anywhere
 becomes a quarantine row with the error's class and text. Nothing raises, so no row can stop a query.
 
@@ -11,7 +11,7 @@ trust in its key, and a pipeline needs plain data only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -22,23 +22,12 @@ from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC00, Kind
 from ...protocol.keyring import Keyring
-from .. import missing
+from ..arrow import pa
 from ..schema import DECODED, FRAMES, NOTIFICATIONS
 from . import bounds, columns
 from .bulk import Bulk
 from .values import as_value, decoded, read_blob, value_of
 from .watchdog import Watchdog
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
-
-Check = Callable[[str, Any], "str | None"]
-"""``check(topic, content)`` gives the reason for quarantine, or None for a good content."""
-
-CHECK_FAILED = "check"
-"""``error`` column of a row that verified and decoded, and that the caller's check refused."""
 
 _ROWS_WITH_BLOBS = 64
 """Bytes of a blob are not in the batch that refers to it."""
@@ -61,11 +50,11 @@ class Decoder:
     Picklable; the codec is built on first use, in the worker. See `make_decoder`.
     """
 
-    def __init__(self, keyring: Keyring | None, journal: Path | None, check: Check | None) -> None:
-        self.keyring, self.journal, self.check = keyring, journal, check
+    def __init__(self, keyring: Keyring | None, journal: Path | None) -> None:
+        self.keyring, self.journal = keyring, journal
 
     def __getstate__(self) -> dict[str, object]:
-        return {"keyring": self.keyring, "journal": self.journal, "check": self.check}
+        return {"keyring": self.keyring, "journal": self.journal}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode batch by batch; never raises for what a row holds."""
@@ -90,24 +79,21 @@ class Decoder:
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch; as many rows out as in, in the same order."""
         with self._watchdog:
-            return self._judge_all(batch)
+            return _bounded(batch, self._judge_all(batch))
 
     def _judge_all(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        whole = not any(batch.column(name).null_count for name in FRAMES)
-        if whole and self.check is None and batch.column("content_ref").null_count == len(batch):
-            return _bounded(batch, self._together(batch))
-        return _bounded(batch, self._one_by_one(batch))
-
-    def _together(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without anything unusual by columns, the others one by one."""
-        frames = [batch.column(name).to_pylist() for name in FRAMES]
+        frames = [batch.column(name).fill_null(b"").to_pylist() for name in FRAMES]
+        refs = batch.column("content_ref").to_pylist()
         judged: dict[int, Judged] = {}
 
         def judge(row: int) -> None:
-            judged[row] = self._judged([column[row] for column in frames], None)
+            judged[row] = self._judged([column[row] for column in frames], refs[row])
 
         self._bulk.forget()
         headers, names, contents, msgids, proofs = frames
+        if any(refs):  # a content that is elsewhere is not verified by what stands here
+            proofs = [b"" if ref else proof for ref, proof in zip(refs, proofs, strict=True)]
         opened = self._bulk.open(headers, names, contents, msgids, proofs, judge)
         good, failed = columns.read(
             batch, contents, opened, self._bulk.lines, partial(self._watchdog.run, value_of)
@@ -126,12 +112,6 @@ class Decoder:
         places = [row for row in opened.rows if row not in failed] + rest
         return pa.concat_batches([good, others]).take(pa.array(np.argsort(places)))
 
-    def _one_by_one(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        frames = zip(*(batch.column(name).to_pylist() for name in FRAMES), strict=True)
-        refs = batch.column("content_ref").to_pylist()
-        pairs = zip(frames, refs, strict=True)
-        return self._assembled(batch, [self._judged(row, ref) for row, ref in pairs])
-
     @staticmethod
     def _assembled(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
         try:
@@ -139,9 +119,9 @@ class Decoder:
         except Exception:  # one value that Arrow cannot hold must not take the others with it
             return _assemble(batch, [_storable(row) for row in rows])
 
-    def _judged(self, frames: Sequence[bytes | None], ref: str | None) -> Judged:
+    def _judged(self, frames: Sequence[bytes], ref: str | None) -> Judged:
         try:
-            return self._watchdog.run(self._row, [frame or b"" for frame in frames], ref)
+            return self._watchdog.run(self._row, frames, ref)
         except Exception as exc:  # whatever is wrong with a row is its reason
             return _failure(exc)
 
@@ -166,9 +146,6 @@ class Decoder:
     def _row(self, frames: Sequence[bytes], ref: str | None) -> Judged:
         envelope, content = self.open(frames, ref)
         self._bulk.learn(frames, envelope)
-        refusal = self.check(envelope.topic, content) if self.check else None
-        if refusal is not None:
-            return _Failure(CHECK_FAILED, _clean(str(refusal)))
         signer, sent = envelope.signer, envelope.sent_ms
         return (
             envelope.sender,
@@ -184,31 +161,19 @@ class Decoder:
         )
 
 
-def make_decoder(
-    key_material: Keyring | str | bytes | None,
-    *,
-    journal: str | Path | None = None,
-    check: Check | None = None,
-) -> Decoder:
+def make_decoder(key_material: Keyring | str | bytes | None, *, journal: str | Path | None = None) -> Decoder:
     """The function that verifies and decodes journal rows, for ``mapInArrow``.
 
     Args:
         key_material: a keyring, one secret (``PZC_KEY``), or None for unsigned journals, in
             which case every signed row goes to quarantine.
         journal: the journal's directory, for contents kept in blobs; every worker must reach it.
-        check: picklable ``check(topic, content) -> reason | None``; a reason, or an exception of
-            the check itself, sends the row to quarantine. It comes from the caller, never from
-            the network. Workers must be able to import its module.
 
     Raises:
         ConfigError: for an empty secret.
     """
     keyring = Keyring.from_key(key_material) if isinstance(key_material, str | bytes) else key_material
-    return Decoder(keyring, Path(journal).absolute() if journal is not None else None, check)
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+    return Decoder(keyring, Path(journal).absolute() if journal is not None else None)
 
 
 def _bounded(batch: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
@@ -225,7 +190,8 @@ def _bounded(batch: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _failure(exc: Exception) -> _Failure:
-    return _Failure(type(exc).__name__, _clean(str(exc)) or type(exc).__name__)
+    text = str(exc).encode("utf-8", "backslashreplace").decode()
+    return _Failure(type(exc).__name__, text or type(exc).__name__)
 
 
 def _storable(row: Judged) -> Judged:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ...protocol.errors import JournalError
-from .. import missing
+from ..arrow import pa
 from ..decoding.decode import Decoder
 from ..forms import check_journal
 from ..schema import all_segments, segment_recorder, segments
@@ -22,11 +22,6 @@ from ..tables.summary import codes, joined, micros, runs_of
 from .flush import flush
 from .gaps import read_gaps
 from .reading import batches
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 KINDS = 1000
 """Kinds of refused rows that are told apart; rows of further kinds are counted under ``more``."""

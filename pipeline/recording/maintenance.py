@@ -28,17 +28,11 @@ from pathlib import Path
 
 from ...protocol import limits
 from ...protocol.errors import JournalError
-from .. import missing
+from ..arrow import pa, pq
 from ..schema import all_segments, compacted_name, segments
 from ..storage import Storage
 from .compaction import Piece, next_run
 from .segments import merge_segments
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 log = logging.getLogger("pzc.journal")
 

@@ -16,12 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...delivery.cursor import Gap
-from .. import missing
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
+from ..arrow import pa
 
 if TYPE_CHECKING:
     from ...agents.notifications.columns import Burst, Missed

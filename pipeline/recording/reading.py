@@ -15,16 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ...protocol.errors import JournalError
-from .. import missing
+from ..arrow import pa, pq
 from ..forms import check_segment
 from ..schema import JOURNAL
 from .soundness import sound
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 ROWS = 65_536
 """Rows of a segment that are in memory at a time."""

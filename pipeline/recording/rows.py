@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import missing
+from ..arrow import pa
 from ..schema import JOURNAL
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 if TYPE_CHECKING:
     from ...agents.notifications.columns import Burst

@@ -16,19 +16,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...protocol.errors import JournalError
-from .. import missing
+from ..arrow import pa, pq
 from ..forms import check_segment
 from ..merging import GROUP_ROWS, merge
 from ..schema import blob_path, segment_name, segments
 from ..storage import Storage, make_private
 from .numbers import Numbers
 from .rows import Rows
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 log = logging.getLogger("pzc.journal")
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import missing
+from ..arrow import pa
 from ..schema import LAST_TIME
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 _NEEDED = ("recorder", "offset", "received_at")
 

@@ -14,15 +14,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from .. import missing
 from . import plots
 from .series import Panel, Shot
-from .texts import is_number, show
-
-try:
-    import pandas as pd
-except ImportError as exc:
-    raise missing("pandas") from exc
+from .texts import is_number, pd, show
 
 TOPIC_COLUMNS = {
     "name": "agent",

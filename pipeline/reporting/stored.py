@@ -5,18 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...protocol.errors import JournalError
-from .. import missing
+from ..arrow import pa
 from ..schema import GAPS, STATISTICS
 from ..snapshot import Tables
 from .report import Results
 from .series import panels, shots
-from .texts import show
-
-try:
-    import pandas as pd
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
+from .texts import pd, show
 
 _QUARANTINE = ["name", "topic", "error", "reason"]
 _ALARMS = ["rule", "severity", "name", "topic", "message", "received_at", "value"]

@@ -9,15 +9,10 @@ from typing import Any
 
 from ...agents.agent import Agent
 from ...agents.notifications.columns import Burst, Missed
-from .. import missing
+from ..arrow import pa
 from ..recording.rows import Rows
 from . import mailboxes
 from .options import Options
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 MEMORY_ROWS = 10_000
 """Rows that go to Spark together."""

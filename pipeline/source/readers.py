@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ConfigError, RowsMissing
 from .. import missing
+from ..arrow import pa
 from ..decoding.decode import Decoder
 from ..recording.reading import SegmentGone, batches, part
 from ..schema import segments
@@ -35,7 +36,6 @@ from .parent import ParentWatch
 from .spool import Spool
 
 try:
-    import pyarrow as pa
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
@@ -232,4 +232,4 @@ def read_pieces(pieces: list[Piece]) -> Iterator[pa.RecordBatch]:
 
 def decoded(options: Options, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Verified and decoded when the options want that, else as they are."""
-    return Decoder(options.protocol().codec.keyring, None, None)(found) if options.decode else found
+    return Decoder(options.protocol().codec.keyring, None)(found) if options.decode else found

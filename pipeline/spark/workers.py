@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol import limits
 from ...protocol.errors import JournalError
-from .. import missing
+from ..arrow import pa
 from ..schema import ddl, stored
 from ..snapshot import Tables
 from ..tables.summary import Report, decode, encode
 from ..tables.work import Inline, TaskT, WorkerDied
 from .session import MOMENT, ended
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .. import missing
 from ..alarm_rules import AlarmRules
+from ..arrow import pq
 from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files
 from .interval_set import IntervalSet
@@ -15,11 +15,6 @@ from .partition_writer import FLUSH_ROWS, PartitionWriter, unhandled
 from .state import State, Topic
 from .summary import Copies, File, Report
 from .work import Workers, shared
-
-try:
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 AGAIN = "again"
 """Folder in the stage for what is written again."""

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from .. import missing
+from ..arrow import pa, pq
 from ..storage import Storage, lock_file, make_private
 from . import ledger
 from .again import recount
@@ -32,12 +32,6 @@ from .small import stage_windows, write_small
 from .state import State
 from .summary import File
 from .work import Workers
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 log = logging.getLogger("pzc.pipeline")
 

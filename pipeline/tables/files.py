@@ -12,17 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import missing
+from ..arrow import pa, pc, pq
 from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
 from ..storage import Storage, make_private, open_private
 from .summary import File, codes, joined, micros
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 _LONGEST = 120
 """Bytes of an agent's name in the name of a folder."""
@@ -133,7 +126,7 @@ def extent(footer: pq.FileMetaData, column: str) -> tuple[int, int] | None:
 
 def _by_folder(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     name = _filled(rows.column("name"))
-    agents = pc.coalesce(name, _filled(rows.column("publisher")), pa.scalar("unknown"))  # pyright: ignore[reportAttributeAccessIssue]
+    agents = pc.coalesce(name, _filled(rows.column("publisher")), pa.scalar("unknown"))
     place, names = codes(agents)
     days = micros(rows.column("received_at")) // _DAY
     if len(names) == 1 and days.min() == days.max():
@@ -149,4 +142,4 @@ def _by_folder(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)  # pyright: ignore[reportAttributeAccessIssue]
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from .. import missing
+from ..arrow import pa, pq
 from ..merging import GROUP_ROWS, merge
 from ..schema import TABLES
 from ..storage import make_private, open_private
@@ -26,12 +26,6 @@ from .committer import Committer
 from .files import written_as
 from .folders import Folders
 from .summary import File
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 log = logging.getLogger("pzc.pipeline")
 

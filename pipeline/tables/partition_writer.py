@@ -9,19 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import missing
 from ..alarm_rules import AlarmRules
+from ..arrow import pa, pc
 from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files
 from .interval_set import IntervalSet, note_offsets
 from .known_ids import digest_of
 from .summary import Ints, Report, codes, joined, micros, offsets_of, parts_of, runs_of
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 _DAY = 86_400_000_000
 
@@ -74,9 +68,9 @@ class PartitionWriter:
         """Rows of `schema.DECODED`."""
         self.note(decoded)
         error = decoded.column("error")
-        good = decoded if error.null_count == len(decoded) else decoded.filter(pc.is_null(error))  # pyright: ignore[reportAttributeAccessIssue]
+        good = decoded if error.null_count == len(decoded) else decoded.filter(pc.is_null(error))
         if good.num_rows < decoded.num_rows:
-            self.refuse(decoded.filter(pc.is_valid(error)).select(QUARANTINE.names))  # pyright: ignore[reportAttributeAccessIssue]
+            self.refuse(decoded.filter(pc.is_valid(error)).select(QUARANTINE.names))
         self.keep(good.select(NOTIFICATIONS.names))
 
     def note(self, rows: pa.RecordBatch) -> None:

@@ -8,18 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .. import missing
+from ..arrow import pa, pq
 from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
 from ..storage import Storage, make_private
 from .quantile_sketch import Figures
 from .state import State, Window
 from .summary import File
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 _DAY = 86_400_000_000
 

@@ -11,14 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import missing
+from ..arrow import pa, pc
 from .quantile_sketch import Figures, figures_of
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 Ints = NDArray[np.int64]
 
@@ -252,7 +246,7 @@ def _numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
 
 def _values(table: pa.Table) -> NDArray[np.float64]:
     long = table.column("value_long").cast(pa.float64(), safe=False)
-    value = pc.coalesce(table.column("value_double"), long).combine_chunks()  # pyright: ignore[reportAttributeAccessIssue]
+    value = pc.coalesce(table.column("value_double"), long).combine_chunks()
     return value.fill_null(np.nan).to_numpy(zero_copy_only=False)
 
 

@@ -18,17 +18,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from .. import missing
+from ..arrow import pq
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
 from ..schema import segment_recorder, segment_span, segments
 from .files import NEVER, extent
 from .interval_set import IntervalSet
 from .summary import Damage
-
-try:
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 SETTLE = 5.0
 """Seconds for which a file that has no end yet may be one that somebody is copying."""

@@ -20,19 +20,14 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from ...protocol.errors import JournalError
-from .. import missing
 from ..alarm_rules import AlarmRules
+from ..arrow import pa
 from ..decoding.decode import Decoder, refused
 from ..recording.reading import SegmentDamaged, SegmentGone, batches, part
 from .files import Files
 from .interval_set import IntervalSet, note_offsets
 from .partition_writer import PartitionWriter, unhandled
 from .summary import Damage, Report, micros, offsets_of
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise missing("pyarrow") from exc
 
 
 class Sized(Protocol):

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import pzc
 from pzc import Agent, Protocol
-from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.decoding.decode import Decoder
 from pzc.pipeline.source.options import Options, read_options
 from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.spool import QUICK, follow
 from pzc.pipeline.tables.work import Inline
+from pzc.protocol.codec import Message
+from pzc.protocol.keyring import Keyring
 
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Hand
@@ -31,9 +35,18 @@ def ignore(notification: object) -> None:
     """Nothing."""
 
 
-def refuse_one(topic: str, content: object) -> str | None:
-    """A check for which the content 1.0 is not good."""
-    return "one" if content == 1.0 else None
+class Picky(Decoder):
+    """Refuses the content 1.0; it learns nothing of a row, so that each of them is opened."""
+
+    def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = [batch.slice(n, 1) for n in range(len(batch))]
+        return pa.concat_batches([Decoder.decode(Picky(self.keyring, self.journal), row) for row in rows])
+
+    def open(self, frames: Sequence[bytes], content_ref: str | None = None) -> tuple[Message, Any]:
+        envelope, content = super().open(frames, content_ref)
+        if content == 1.0:
+            raise ValueError("one")
+        return envelope, content
 
 
 class Post:
@@ -56,10 +69,12 @@ class Post:
             for publisher, topic in options.targets:
                 agent.subscribe(publisher, topic, ignore, policy=options.policy, raw=True, manual_ack=True)
 
-    def follow(self, key: str = KEY, check: Any = None, on_batch: Any = None, **how: Any) -> None:
+    def follow(
+        self, key: str = KEY, decoder: type[Decoder] = Decoder, on_batch: Any = None, **how: Any
+    ) -> None:
         storage = how.pop("storage", None)
         pace = replace(QUICK, **{name: how.pop(name) for name in ("once", "stop", "every") if name in how})
-        settings = Settings(make_decoder(key, check=check), **how)
+        settings = Settings(decoder(Keyring.from_key(key), None), **how)
         follow(self.options, self.tables, settings, Inline(), on_batch or self.made.append, pace, storage)
 
     def once(self, **how: Any) -> list[Batch]:

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.decoding.decode import Decoder
 from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.apart import alone, apart
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.committer import Committer, claimed
 from pzc.pipeline.tables.summary import Report
 from pzc.pipeline.tables.work import Inline, Task, Work, WorkerDied
+from pzc.protocol.codec import Message
 from pzc.protocol.errors import JournalError
+from pzc.protocol.keyring import Keyring
 
 from tests.pipeline.conftest import Sender
 from tests.pipeline.following import Lab
@@ -27,11 +29,16 @@ ROOT = Path(__file__).resolve().parents[2]
 DEADLY, WRONG = 13.0, 15.0
 
 
-def deadly(topic: str, content: object) -> str | None:
-    """A check that ends the process at one content and refuses another."""
-    if content == DEADLY:
-        os._exit(9)
-    return "wrong" if content == WRONG else None
+class Deadly(Decoder):
+    """Ends the process at one content and refuses another."""
+
+    def open(self, frames: Sequence[bytes], content_ref: str | None = None) -> tuple[Message, Any]:
+        envelope, content = super().open(frames, content_ref)
+        if content == DEADLY:
+            os._exit(9)
+        if content == WRONG:
+            raise ValueError("wrong")
+        return envelope, content
 
 
 class Mortal(Inline):
@@ -49,18 +56,18 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     lab, sender = Lab(tmp_path, Mortal()), Sender("psu")
     lab.record(sender.rows("v", [1.0, 2.0], 1))
-    lab.record(sender.rows("v", [DEADLY, WRONG], 3))
+    lab.record([sender.row("w", DEADLY, 3), sender.row("x", WRONG, 4)])
     return lab
 
 
 def settings(lab: Lab) -> Settings:
-    return Settings(make_decoder("a key of the lab", journal=lab.journal, check=deadly))
+    return Settings(Deadly(Keyring.from_key("a key of the lab"), lab.journal))
 
 
 def test_the_row_that_a_process_dies_of_is_found(lab: Lab) -> None:
     (made,) = lab.run(settings(lab))
     assert lab.rows("notifications", "value_double") == [1.0, 2.0]
-    assert sorted(lab.rows("quarantine", "error", "sequence")) == [("WorkerDied", 3), ("check", 4)]
+    assert sorted(lab.rows("quarantine", "error", "sequence")) == [("ValueError", 4), ("WorkerDied", 3)]
     assert (made.rows, made.notifications, made.quarantined) == (4, 2, 2)
     assert lab.run(settings(lab)) == []
 

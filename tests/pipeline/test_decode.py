@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.decoding.decode import CHECK_FAILED, Decoder, make_decoder
+from pzc.pipeline.decoding.decode import Decoder, make_decoder
 from pzc.pipeline.recording.journal import JournalRow
 from pzc.pipeline.schema import DECODED, FRAMES, JOURNAL, blob_path, segments
 from pzc.protocol import serializers
@@ -223,41 +223,6 @@ def test_a_value_that_a_column_cannot_hold_takes_no_other_with_it(make_sender) -
     assert [row["error"] for row in found] == [None, "UnicodeEncodeError", None]
 
 
-# --- the caller's check -----------------------------------------------------------------------------
-
-
-def only_positive(topic: str, content: Any) -> str | None:
-    return None if content > 0 else f"{topic} is {content}"
-
-
-def test_a_content_that_the_check_refuses_is_quarantined_with_its_reason(sender) -> None:
-    found = decoded(
-        make_decoder("a key of the lab", check=only_positive), sender.row("v", 1.0), sender.row("v", -1.0)
-    )
-    assert [(row["error"], row["reason"]) for row in found] == [(None, None), (CHECK_FAILED, "v is -1.0")]
-
-
-def test_a_check_that_raises_is_a_reason(sender) -> None:
-    (found,) = decoded(make_decoder("a key of the lab", check=only_positive), sender.row("v", "text"))
-    assert found["error"] == "TypeError"
-
-
-def test_a_reason_with_broken_text_is_kept_readable(sender) -> None:
-    (found,) = decoded(
-        make_decoder("a key of the lab", check=lambda topic, content: "\ud800!"), sender.row("v", 1.0)
-    )
-    assert found["reason"] == "\\ud800!"
-
-
-def test_the_check_never_sees_an_unverified_content(make_sender) -> None:
-    seen: list[object] = []
-    decoded(
-        make_decoder("a key of the lab", check=lambda *what: seen.append(what)),
-        make_sender(secret="a long secret of other").row("v", 1.0),
-    )
-    assert seen == []
-
-
 # --- blobs ------------------------------------------------------------------------------------------
 
 LARGE = np.arange(1 << 20, dtype=np.uint16).reshape(1024, 1024)
@@ -328,7 +293,7 @@ def test_opening_one_bad_row_raises(sender, make_sender) -> None:
 
 
 def test_a_decoder_survives_its_way_to_a_worker(sender) -> None:
-    first = make_decoder("a key of the lab", check=only_positive)
+    first = make_decoder("a key of the lab")
     decoded(first, sender.row("v", 1.0))
     again = pickle.loads(pickle.dumps(first))
     assert decoded(again, sender.row("v", 2.0))[0]["value_double"] == 2.0

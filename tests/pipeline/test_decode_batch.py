@@ -29,9 +29,7 @@ KEYS = Keyring(
 
 def one_by_one(decoder: Decoder, rows: Sequence[JournalRow]) -> list[dict[str, Any]]:
     """Each row by a decoder that has seen none before."""
-    return [
-        make_decoder(decoder.keyring, check=decoder.check).decode(batch([row])).to_pylist()[0] for row in rows
-    ]
+    return [make_decoder(decoder.keyring).decode(batch([row])).to_pylist()[0] for row in rows]
 
 
 def agree(decoder: Decoder, rows: Sequence[JournalRow]) -> list[dict[str, Any]]:
@@ -143,12 +141,6 @@ def test_many_senders_epochs_keys_suites_and_dialects_are_kept_apart(make_sender
     found = agree(make_decoder(KEYS), rows)
     assert {row["user"] for row in found} >= {"a key of the lab", "other", "long", None}
     assert sum(row["error"] is not None for row in found) == 6
-
-
-def test_the_check_sees_every_row_of_a_series(sender: Any) -> None:
-    decoder = make_decoder("a key of the lab", check=lambda topic, content: "odd" if content % 2 else None)
-    found = agree(decoder, sender.rows("v", range(4), 1))
-    assert [row["reason"] for row in found] == [None, "odd", None, "odd"]
 
 
 def test_an_unsigned_series_is_read_without_a_key(make_sender: Any) -> None:

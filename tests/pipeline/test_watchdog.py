@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.decoding.decode import Decoder
 from pzc.pipeline.decoding.watchdog import RowTooSlow, Watchdog
+from pzc.protocol.codec import Message
+from pzc.protocol.keyring import Keyring
 from pzc.testing.timings import Timings
 
 from tests.pipeline.conftest import Sender
@@ -18,17 +22,23 @@ from tests.pipeline.test_decode import batch
 KEY = "a key of the lab"
 
 
-def endless(topic: str, content: object) -> None:
-    """A check that does not end for some contents."""
-    while content == "for ever":
-        time.monotonic()
+class Endless(Decoder):
+    """Does not end for some contents."""
+
+    def open(self, frames: Sequence[bytes], content_ref: str | None = None) -> tuple[Message, Any]:
+        envelope, content = super().open(frames, content_ref)
+        while content == "for ever":
+            time.monotonic()
+        return envelope, content
 
 
 def test_a_row_that_takes_for_ever_is_refused_and_the_others_are_not() -> None:
     sender = Sender("psu", KEY)
-    rows = [sender.row("v", content, number) for number, content in enumerate(["a", "for ever", "b"], 1)]
+    rows = [
+        sender.row(topic, content, 1) for topic, content in zip("vwx", ["a", "for ever", "b"], strict=True)
+    ]
     with Timings(stored_seconds=0.2):
-        found = make_decoder(KEY, check=endless).decode(batch(rows)).to_pylist()
+        found = Endless(Keyring.from_key(KEY), None).decode(batch(rows)).to_pylist()
     assert [row["value_string"] for row in found] == ["a", None, "b"]
     assert (found[1]["error"], found[1]["reason"]) == ("RowTooSlow", "more than 0.2 s")
 
