@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -122,24 +122,25 @@ def _store_blobs(
     inline = [b"" if len(each) > above else _owned(each) for each in contents]
     if not large:
         return inline, refs
-    fresh: dict[str, Any] = {}
+    fresh: dict[Path, Any] = {}
     folders: set[Path] = set()
-    for number, digest in zip(large, _digests([contents[number] for number in large]), strict=True):
-        target = blob_path(directory, digest)
-        if not _is_there(target):
-            fresh[digest] = contents[number]
-        folders |= {target.parent, target.parent.parent}
-        refs[number] = digest
-    for folder in sorted({blob_path(directory, digest).parent for digest in fresh}):
-        make_private(folder, inside=directory)
 
-    def store(digest: str) -> None:
-        temporary = directory / f".blob-{recorder}-{digest}.tmp"
-        storage.put(temporary, blob_path(directory, digest), lambda file: file.write(fresh[digest]))
+    def store(target: Path) -> None:
+        temporary = directory / f".blob-{recorder}-{target.name}.tmp"
+        storage.put(temporary, target, lambda file: file.write(fresh[target]))
 
-    _each(store, fresh)
-    # Also for blobs that exist already: an earlier attempt may have failed before this point.
-    _each(storage.sync, folders)
+    with ThreadPoolExecutor(WRITERS, "pzc-blob") as pool:
+        digests = pool.map(lambda number: hashlib.sha256(contents[number]).hexdigest(), large)
+        for number, digest in zip(large, digests, strict=True):
+            target, refs[number] = blob_path(directory, digest), digest
+            if not _is_there(target):
+                fresh[target] = contents[number]
+            folders |= {target.parent, target.parent.parent}
+        for folder in sorted({target.parent for target in fresh}):
+            make_private(folder, inside=directory)
+        list(pool.map(store, fresh))
+        # Also for blobs that exist already: an earlier attempt may have failed before this point.
+        list(pool.map(storage.sync, folders))
     return inline, refs
 
 
@@ -154,24 +155,6 @@ def _is_there(blob: Path) -> bool:
 
 def _owned(content: Any) -> Any:
     return bytes(content) if type(content) is memoryview else content
-
-
-def _digests(contents: list[Any]) -> list[str]:
-    if len(contents) == 1:
-        return [hashlib.sha256(contents[0]).hexdigest()]
-    with ThreadPoolExecutor(WRITERS, "pzc-blob") as pool:
-        return list(pool.map(lambda content: hashlib.sha256(content).hexdigest(), contents))
-
-
-def _each(function: Callable[[Any], object], values: Iterable[Any]) -> None:
-    some = list(values)
-    if len(some) < 2:
-        for value in some:
-            function(value)
-        return
-    with ThreadPoolExecutor(WRITERS, "pzc-blob") as pool:
-        for _ in pool.map(function, some):
-            pass
 
 
 def remove_leftovers(directory: Path, recorder: str) -> None:

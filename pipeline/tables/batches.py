@@ -41,6 +41,10 @@ LATENESS = 30.0
 """Seconds for which a window waits for what was sent in it and comes late."""
 
 
+_FILED = "files", "parts", "ids", "notifications", "quarantined", "alarms", "announced", "announce"
+"""What a report says of files."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How batches are worked on.
@@ -133,27 +137,22 @@ class Staged:
 
     def batch(self, number: int, state: State, commit: Commit, windows: int, seconds: float) -> Batch:
         """For people; the state is the one behind the commit."""
-        total = {
-            name: sum(getattr(report, name) for report in self.reports)
-            for name in ("rows", "notifications", "quarantined", "repeated", "skipped", "alarms", "announced")
-        }
+        names = "rows", "notifications", "quarantined", "skipped", "alarms", "repeated", "announced"
+        total = {name: sum(getattr(report, name) for report in self.reports) for name in names}
+        repeated, announced = total.pop("repeated"), total.pop("announced")
         earliest = chain.from_iterable(report.announce for report in self.reports)
         announce = tuple(sorted(earliest, key=in_order)[:ANNOUNCED])
         return Batch(
             number,
-            rows=total["rows"],
-            notifications=total["notifications"],
-            quarantined=total["quarantined"],
-            duplicates=total["repeated"] + self.duplicates,
-            skipped=total["skipped"],
-            alarms=total["alarms"],
+            **total,
+            duplicates=repeated + self.duplicates,
             windows=windows,
             damaged=len(commit.damaged),
             missing=state.missing(),
             newest=max((report.newest for report in self.reports), default=0) / 1e6,
             seconds=seconds,
             announce=announce,
-            unannounced=total["announced"] - len(announce),
+            unannounced=announced - len(announce),
         )
 
 
@@ -189,13 +188,7 @@ class Stage:
         """
         parts = shared(segments, self._workers.count(sum(each.rows for each in segments)), lambda e: e.rows)
         tasks = [
-            Task(
-                number,
-                sum(each.rows for each in part),
-                tuple(each.path for each in part),
-                dict(handled),
-                times,
-            )
+            Task(number, sum(e.rows for e in part), tuple(e.path for e in part), dict(handled), times)
             for number, part in enumerate(parts)
         ]
         own = self._settings
@@ -235,8 +228,8 @@ class Stage:
         without = Again(self._folder, self._settings.width, self._label, self._settings.rules)
         again = {report.task: report for report in self._workers.run(without, drops)}
         for report in reports:
-            other = again.get(report.task)
-            if other is not None:
+            if report.task in again:
+                other = again[report.task]
                 staged.duplicates += report.notifications - other.notifications
                 self._exchange(report, other)
         return staged
@@ -247,6 +240,5 @@ class Stage:
             (self._folder / file.place).unlink()
         for file in other.files:
             (self._folder / AGAIN / file.place).replace(self._folder / file.place)
-        report.files, report.parts, report.ids = other.files, other.parts, other.ids
-        report.notifications, report.quarantined = other.notifications, other.quarantined
-        report.alarms, report.announced, report.announce = other.alarms, other.announced, other.announce
+        for name in _FILED:
+            setattr(report, name, getattr(other, name))

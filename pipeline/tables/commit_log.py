@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from struct import Struct as Packing
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -90,14 +90,6 @@ class Checkpoint(msgspec.Struct):
     left: list[str] = []
 
 
-class _Changes(msgspec.Struct):
-    """What readers want of a commit."""
-
-    added: list[File] = []
-    removed: list[str] = []
-    journal: str | None = None
-
-
 class _State(msgspec.Struct):
     """What readers want of a state."""
 
@@ -109,9 +101,6 @@ class Listed(NamedTuple):
 
     places: list[str]
     journal: str
-
-
-_Record = TypeVar("_Record", Commit, _Changes)
 
 
 class CommitLog:
@@ -188,15 +177,13 @@ class CommitLog:
         path = logs[-1]
         content = _content(path)
         records = _Reading(path, content)
-        checkpoint = records.checkpoint()
-        commits = list(records.commits(Commit))
+        checkpoint, commits = records.checkpoint(), list(records.commits())
         file = open_private(path, "ab")
         if records.end < len(content):
             storage.cut(file, records.end)
         log = cls(root, storage, file, checkpoint, records.end)
         for commit in commits:
             log._count(commit)
-        log._records += len(commits)
         return log, bytes(checkpoint.state), commits
 
     @property
@@ -217,7 +204,6 @@ class CommitLog:
             self._storage.cut(self._file, self._size)
             raise
         self._size += len(content)
-        self._records += 1
         self._count(commit)
 
     def roll(self, state: bytes, files: Iterable[File] | None = None) -> None:
@@ -238,11 +224,16 @@ class CommitLog:
         self._file.close()
 
     def _count(self, commit: Commit) -> None:
-        self.number = commit.number
+        self.number, self._records = commit.number, self._records + 1
         self.left.update(commit.removed)
-        for place in commit.removed:
-            self.files.pop(place, None)
-        self.files.update((each.place, each) for each in commit.added)
+        _fold(self.files, commit)
+
+
+def _fold(files: dict[str, File], commit: Commit) -> None:
+    """The files that tables are made of behind a commit."""
+    for place in commit.removed:
+        files.pop(place, None)
+    files |= {each.place: each for each in commit.added}
 
 
 def listed(root: Path) -> Listed | None:
@@ -264,13 +255,11 @@ def listed(root: Path) -> Listed | None:
                 continue  # two others have begun meanwhile
             raise
         checkpoint = records.checkpoint()
-        found = dict.fromkeys(each.place for each in checkpoint.files)
+        found = {each.place: each for each in checkpoint.files}
         journal = msgspec.msgpack.decode(checkpoint.state, type=_State).journal
-        for change in records.commits(_Changes):
-            for place in change.removed:
-                found.pop(place, None)
-            found |= dict.fromkeys(each.place for each in change.added)
-            journal = journal if change.journal is None else change.journal
+        for commit in records.commits():
+            _fold(found, commit)
+            journal = journal if commit.journal is None else commit.journal
         return Listed(list(found), journal)
     return None
 
@@ -291,8 +280,8 @@ class _Reading:
         except msgspec.MsgspecError as exc:
             raise unreadable(self._path.parent.parent, exc) from exc
 
-    def commits(self, kind: type[_Record]) -> Iterator[_Record]:
-        decoder = msgspec.msgpack.Decoder(kind)
+    def commits(self) -> Iterator[Commit]:
+        decoder = msgspec.msgpack.Decoder(Commit)
         for record in self._records():
             try:
                 yield decoder.decode(record)

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -139,14 +139,16 @@ class Committer:
         finally:
             mark.unlink(missing_ok=True)
 
-    def commit(self, commit: Commit, label: str) -> int:
+    def commit(self, commit: Commit, label: str, now: float = 0.0) -> int:
         """Bring in the staged files of a batch, and count what it tells; how many windows are over by it.
 
-        After an error, what is done is to be looked at anew: open another committer.
+        Files that it takes out are in no snapshot from now on, and stay on the disk until somebody removes
+        them. After an error, what is done is to be looked at anew: open another committer.
 
         Args:
-            commit: with the files that are in the stage.
+            commit: with the files that are in the stage, and the places of those that are taken out.
             label: see above.
+            now: Unix seconds, which the times of files that are taken out tell then.
 
         Raises:
             OSError: when the disk refuses.
@@ -156,26 +158,14 @@ class Committer:
         commit.added += stage_windows(self.stage, label, closed, self.state.width, self.storage)
         self.move_in(commit.added)
         self._log.append(commit)
-        if self._log.is_long:
-            self._log.roll(self.state.encode())
-        write_small(self.root, self.state, self.storage)
-        return len(closed)
-
-    def exchange(self, added: Sequence[File], removed: Sequence[str], now: float) -> None:
-        """Bring in staged files in place of others, which stay on the disk until somebody removes them.
-
-        Args:
-            added: files that are in the stage.
-            removed: places of files, which are in no snapshot from now on.
-            now: Unix seconds, which their times tell then.
-        """
-        self.move_in(added)
-        self._log.append(Commit(self._log.number + 1, list(added), list(removed)))
-        for place in removed:
+        for place in commit.removed:
             with suppress(FileNotFoundError):
                 os.utime(self.root / place, (now, now))
         if self._log.is_long:
             self._log.roll(self.state.encode())
+        if commit.reports or commit.damaged:  # else nothing has changed of what these tell
+            write_small(self.root, self.state, self.storage)
+        return len(closed)
 
     def replace(self, state: State, files: Iterable[File]) -> None:
         """Let the tables be made of these files, which are there, and hold what the state says."""

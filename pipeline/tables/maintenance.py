@@ -22,6 +22,7 @@ from ..arrow import pa, pq
 from ..merging import GROUP_ROWS, merge
 from ..schema import TABLES
 from ..storage import make_private, open_private
+from .commit_log import Commit
 from .committer import Committer
 from .files import written_as
 from .folders import Folders
@@ -91,7 +92,7 @@ class Maintenance:
         if not files:
             return
         places = [file.place for file in files]
-        self._committer.exchange(made, places, now)
+        self._committer.commit(Commit(0, list(made), places), "", now)
         self._folders.replace(files, made)
         self._known = (self._known - set(places)) | {file.place for file in made}
         self._leaving.extend((now, self._committer.root / place) for place in places)

@@ -109,8 +109,7 @@ class PartitionWriter:
         report = self.report
         report.repeated += table.num_rows - once.num_rows
         report.notifications += once.num_rows
-        for part in parts_of(once, self._width):
-            report.parts.append(part)
+        report.parts += parts_of(once, self._width)
         if self._files is not None and once.num_rows:
             self._files.write("notifications", once)
             self._alarm(self._files, once)
@@ -149,14 +148,8 @@ class PartitionWriter:
         return table.filter(pa.array(keep))
 
     def _note_copies(self, copies: pa.Table) -> None:
-        counted: Any = (
-            copies.select(["publisher", "topic"])
-            .group_by(["publisher", "topic"])
-            .aggregate([([], "count_all")])
-        )
-        self.report.copies += [
-            (row["publisher"], row["topic"], row["count_all"]) for row in counted.to_pylist()
-        ]
+        series = zip(copies["publisher"].to_pylist(), copies["topic"].to_pylist(), strict=True)
+        self.report.copies += [(*one, count) for one, count in Counter(series).items()]
 
     def _drop_copies(self, table: pa.Table, key: Ints, sequence: Ints, keep: np.ndarray) -> None:
         order = np.lexsort((sequence, key))

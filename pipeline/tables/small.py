@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+
+import msgspec
+import numpy as np
 
 from ..arrow import pa, pq
-from ..schema import DAMAGED, GAPS, RESTARTS, STATISTICS, WINDOWS
+from ..schema import TABLES
 from ..storage import Storage, make_private
-from .quantile_sketch import Figures
-from .state import State, Window
-from .summary import File
+from .state import State, Topic, Window
+from .summary import Cell, File
 
 _DAY = 86_400_000_000
 
 
 def write_small(root: Path, state: State, storage: Storage) -> None:
     """Write ``gaps``, ``restarts``, ``statistics`` and ``damaged`` in place of those before."""
-    _replace(root / "gaps", GAPS, list(state.gaps()), storage)
-    _replace(root / "restarts", RESTARTS, list(_restarts(state)), storage)
-    _replace(root / "statistics", STATISTICS, list(_statistics(state)), storage)
-    _replace(root / "damaged", DAMAGED, list(_damaged(state)), storage)
+    damaged = map(msgspec.structs.astuple, state.damaged)
+    rows = {"gaps": state.gaps(), "restarts": _restarts(state), "statistics": _statistics(state)}
+    for name, found in {**rows, "damaged": damaged}.items():
+        content, target = _parquet(name, found), root / name / "all.parquet"
+        storage.make_folder(target.parent)
+        if not target.exists() or target.read_bytes() != content:
+            storage.replace(target, content)
 
 
 def stage_windows(
@@ -34,46 +37,25 @@ def stage_windows(
     storage: Storage,
 ) -> list[File]:
     """Write windows that are over; the files, which are in the stage."""
-    days: dict[int, list[dict[str, Any]]] = {}
-    for (publisher, topic, place), window in closed:
-        row = window_row(publisher, topic, place, window, width)
-        days.setdefault(place * width // _DAY, []).append(row)
+    days: dict[int, list[tuple[object, ...]]] = {}
+    starts: dict[int, list[int]] = {}
+    for (publisher, topic, number), window in closed:
+        start, cell = number * width, window.cell
+        row = publisher, window.name, topic, start, start + width, cell.count, cell.count * 1e6 / width
+        percentiles = map(cell.values.quantile, (0.5, 0.9, 0.99))
+        days.setdefault(start // _DAY, []).append((*row, *_figures(cell), *percentiles))
+        starts.setdefault(start // _DAY, []).append(start)
     found: list[File] = []
     for day, rows in days.items():
-        place = f"windows/{day_folder(day)}/{named}.parquet"
+        place = f"windows/date={np.datetime64(day, 'D')}/{named}.parquet"
         make_private((stage / place).parent)
-        content = _parquet(WINDOWS, rows)
+        content = _parquet("windows", rows)
         storage.write(stage / place, content)
-        starts = [row["window_start"] for row in rows]
-        found.append(File(place, len(rows), len(content), min(starts), max(starts)))
+        found.append(File(place, len(rows), len(content), min(starts[day]), max(starts[day])))
     return found
 
 
-def day_folder(day: int) -> str:
-    """Folder of a day, given as days since 1970."""
-    return f"date={datetime.date(1970, 1, 1) + datetime.timedelta(day)}"
-
-
-def window_row(publisher: str, topic: str, place: int, window: Window, width: int) -> dict[str, Any]:
-    """A row of `schema.WINDOWS`; ``width`` in µs."""
-    cell = window.cell
-    return {
-        "publisher": publisher,
-        "name": window.name,
-        "topic": topic,
-        "window_start": place * width,
-        "window_end": (place + 1) * width,
-        "count": cell.count,
-        "rate_hz": cell.count * 1e6 / width,
-        **_ages(cell.ages),
-        **_values(cell.values),
-        "p50": cell.values.quantile(0.5),
-        "p90": cell.values.quantile(0.9),
-        "p99": cell.values.quantile(0.99),
-    }
-
-
-def _statistics(state: State) -> Iterator[dict[str, Any]]:
+def _statistics(state: State) -> Iterator[tuple[object, ...]]:
     missing: dict[tuple[str, str], int] = {}
     epochs: dict[tuple[str, str], set[int | None]] = {}
     for (publisher, epoch, topic), one in state.series.items():
@@ -84,45 +66,21 @@ def _statistics(state: State) -> Iterator[dict[str, Any]]:
         if not one.count:
             continue
         span = (one.last_sent - one.first_sent) / 1e6 if one.first_sent and one.last_sent else 0.0
-        yield {
-            "publisher": publisher,
-            "name": one.name,
-            "topic": topic,
-            "epochs": len(epochs[publisher, topic] - {None}),
-            "count": one.count,
-            "missing": missing[publisher, topic],
-            "late": one.late,
-            "duplicates": one.duplicates,
-            "first_sent": one.first_sent,
-            "last_sent": one.last_sent,
-            "rate_hz": (one.timed - 1) / span if span else None,
-            **_ages(one.ages),
-            **_values(one.values),
-        }
+        counts = len(epochs[publisher, topic] - {None}), one.count, missing[publisher, topic]
+        rate = (one.timed - 1) / span if span else None
+        told = *counts, one.late, one.duplicates, one.first_sent, one.last_sent, rate
+        yield publisher, one.name, topic, *told, *_figures(one)
 
 
-def _ages(ages: Figures) -> dict[str, float | None]:
-    any_ = ages.count > 0
-    return {
-        "age_min_ms": ages.least if any_ else None,
-        "age_mean_ms": ages.mean if any_ else None,
-        "age_max_ms": ages.greatest if any_ else None,
-        "age_p99_ms": ages.quantile(0.99),
-    }
+def _figures(of: Topic | Cell) -> tuple[float | int | None, ...]:
+    """The columns of ages and of values, in the order in which `schema` has them."""
+    ages, values = of.ages, of.values
+    least, mean, greatest = (ages.least, ages.mean, ages.greatest) if ages.count else (None,) * 3
+    low, high, middle = (values.least, values.greatest, values.mean) if values.count else (None,) * 3
+    return least, mean, greatest, ages.quantile(0.99), values.count, low, high, middle, values.std()
 
 
-def _values(values: Figures) -> dict[str, float | int | None]:
-    any_ = values.count > 0
-    return {
-        "values": values.count,
-        "min": values.least if any_ else None,
-        "max": values.greatest if any_ else None,
-        "mean": values.mean if any_ else None,
-        "std": values.std(),
-    }
-
-
-def _restarts(state: State) -> Iterator[dict[str, Any]]:
+def _restarts(state: State) -> Iterator[tuple[object, ...]]:
     by_publisher: dict[str, list[tuple[int, int, str | None]]] = {}
     for (publisher, epoch), (name, since) in state.epochs().items():
         if epoch is not None:
@@ -130,31 +88,13 @@ def _restarts(state: State) -> Iterator[dict[str, Any]]:
     for publisher, found in by_publisher.items():
         found.sort(key=lambda one: one[:2])
         for (_, before, _), (since, epoch, name) in pairwise(found):
-            yield {
-                "publisher": publisher,
-                "name": name,
-                "epoch": epoch,
-                "epoch_before": before,
-                "received_at": since,
-            }
+            yield publisher, name, epoch, before, since
 
 
-def _damaged(state: State) -> Iterator[dict[str, Any]]:
-    for one in state.damaged:
-        yield {
-            "file": one.file, "rows": one.rows, "read": one.read, "reason": one.reason, "found_at": one.found,
-        }  # fmt: skip
-
-
-def _replace(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]], storage: Storage) -> None:
-    """Write a table of one file, unless it is the same."""
-    content, target = _parquet(schema, rows), folder / "all.parquet"
-    storage.make_folder(folder)
-    if not target.exists() or target.read_bytes() != content:
-        storage.replace(target, content)
-
-
-def _parquet(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema), sink)
+def _parquet(name: str, rows: Iterable[Sequence[object]]) -> bytes:
+    """A file of a table; rows have its columns in order."""
+    schema, sink = TABLES[name], pa.BufferOutputStream()
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), sink)
     return sink.getvalue().to_pybytes()

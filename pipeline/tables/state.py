@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -244,14 +243,11 @@ class State(msgspec.Struct):
                 self.closed[publisher] = max(place, self.closed.get(publisher, -1))
                 yield key, self.windows.pop(key)
 
-    def gaps(self) -> Iterator[dict[str, Any]]:
+    def gaps(self) -> Iterator[tuple[str, str | None, str, int | None, int, int, int]]:
         """Rows of `schema.GAPS`."""
         for (publisher, epoch, topic), one in self.series.items():
             for first, last in one.seen.holes():
-                yield {
-                    "publisher": publisher, "name": one.name, "topic": topic, "epoch": epoch,
-                    "first_missing": first, "last_missing": last, "count": last - first + 1,
-                }  # fmt: skip
+                yield publisher, one.name, topic, epoch, first, last, last - first + 1
 
     def missing(self) -> int:
         """How many sequence numbers are absent."""

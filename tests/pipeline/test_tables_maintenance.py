@@ -13,7 +13,7 @@ import pytest
 
 import pzc
 from pzc.pipeline.storage import Storage
-from pzc.pipeline.tables.commit_log import ROLL_RECORDS, CommitLog, listed
+from pzc.pipeline.tables.commit_log import ROLL_RECORDS, Commit, CommitLog, listed
 from pzc.pipeline.tables.committer import Committer, claimed
 from pzc.pipeline.tables.folders import SETTLED, Folders
 from pzc.pipeline.tables.maintenance import KEPT, Maintenance
@@ -89,7 +89,7 @@ def test_a_log_that_has_begun_anew_still_knows_what_was_taken_out(lab: Lab, comm
     before = pzc.tables(lab.tables)
     Maintenance(committer, None, NOW).work(NOW + SETTLED)
     for _ in range(ROLL_RECORDS):
-        committer.exchange([], [], NOW)
+        committer.commit(Commit(0), "")
     committer.close()
     again = Committer(lab.tables, Inline(), Storage())
     assert numbers(before) == list(range(1, 13))
