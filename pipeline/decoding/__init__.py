@@ -8,5 +8,4 @@
     bounds.py    what a row may hold
     columns.py   rows of one shape together, as columns
     plain.py     plain data as JSON text
-    scalars.py   pickles of plain scalars by the shortest safe way
 """

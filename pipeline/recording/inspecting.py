@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ..decoding.decode import Decoder
 from ..forms import check_journal
 from ..schema import all_segments, segment_recorder, segments
 from ..tables.interval_set import IntervalSet
-from ..tables.summary import codes, joined, micros, runs_of
+from ..tables.summary import runs_of
 from .flush import flush
 from .gaps import read_gaps
 from .reading import batches
@@ -160,24 +161,20 @@ class _Count:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count the rows of a batch with `_COLUMNS`."""
-        key = joined(*(codes(batch.column(name))[0] for name in _SERIES))
-        sequence = batch.column("sequence").fill_null(0).to_numpy(zero_copy_only=False)
-        received = micros(batch.column("received_at"))
-        order = np.lexsort((sequence, key))
-        bounds = np.flatnonzero(np.diff(key[order], prepend=-1)).tolist()
-        for begin, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
-            rows = order[begin:end]
-            publisher, name, epoch, topic, key_id = (batch.column(n)[int(rows[0])].as_py() for n in _SERIES)
-            known = self._topics.setdefault(
-                (publisher or "", topic or ""), Topic(publisher or "", name or "", topic or "")
-            )
-            known.rows += len(rows)
-            known.name = known.name or name or ""
-            known.keys.add(key_id or "")
-            known.first = min(known.first, int(received[rows].min()))
-            known.last = max(known.last, int(received[rows].max()))
-            numbers = sequence[rows]
-            self._note(known, epoch or 0, numbers[numbers > 0])
+        columns = {name: batch.column(name) for name in (*_SERIES, "sequence")}
+        table: Any = pa.table({**columns, "received": batch.column("received_at").cast(pa.int64())})
+        wanted = [("received", "min"), ("received", "max"), ("sequence", "list")]
+        grouped = table.group_by(list(_SERIES)).aggregate(wanted)
+        for row in grouped.to_pylist():
+            publisher, topic = row["publisher"] or "", row["topic"] or ""
+            known = self._topics.setdefault((publisher, topic), Topic(publisher, row["name"] or "", topic))
+            known.rows += len(row["sequence_list"])
+            known.name = known.name or row["name"] or ""
+            known.keys.add(row["key_id"] or "")
+            known.first = min(known.first, row["received_min"])
+            known.last = max(known.last, row["received_max"])
+            numbers = sorted(number for number in row["sequence_list"] if number)
+            self._note(known, row["epoch"] or 0, np.array(numbers, np.int64))
 
     def _note(self, topic: Topic, epoch: int, numbers: np.ndarray) -> None:
         seen = self._seen.setdefault((topic.publisher, topic.topic, epoch), IntervalSet())

@@ -14,17 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...protocol.errors import JournalError
 from ..arrow import pa, pq
 from ..forms import check_segment
-from ..schema import JOURNAL
-from .soundness import sound
+from ..schema import JOURNAL, LAST_TIME
 
 ROWS = 65_536
 """Rows of a segment that are in memory at a time."""
 
 _BROKEN = (OSError, pa.ArrowException, ValueError, MemoryError)
 """What pyarrow raises for bytes that are no Parquet."""
+
+_NEEDED = ("recorder", "offset", "received_at")
 
 
 class SegmentDamaged(JournalError):
@@ -120,3 +124,43 @@ def _check(path: Path, file: pq.ParquetFile) -> None:
 
 def _line(exc: BaseException) -> str:
     return " ".join(str(exc).split())[:500] or type(exc).__name__
+
+
+def sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a batch (`schema.JOURNAL`, or some of its columns) that a recorder can have written.
+
+    Their text is text, their offset is one, and their time is one of the calendar; mostly that is so of all.
+    """
+    keep = np.ones(len(batch), np.bool_)
+    for field in batch.schema:
+        column = batch.column(field.name)
+        if field.name in _NEEDED and column.null_count:
+            keep &= column.is_valid().to_numpy(zero_copy_only=False)
+        if pa.types.is_string(field.type):
+            keep &= _are_text(column)
+        elif field.name == "offset":
+            keep &= _numbers(column) >= 0
+        elif field.name == "received_at":
+            times = _numbers(column)
+            keep &= (times >= 0) & (times <= LAST_TIME)
+    return batch if keep.all() else batch.filter(pa.array(keep))
+
+
+def _numbers(column: pa.Array) -> NDArray[np.int64]:
+    return column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _are_text(column: pa.Array) -> NDArray[np.bool_]:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return np.array([_is_text(each) for each in column.cast(pa.binary()).to_pylist()], np.bool_)
+    return np.ones(len(column), np.bool_)
+
+
+def _is_text(raw: bytes | None) -> bool:
+    try:
+        (raw or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

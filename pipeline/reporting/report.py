@@ -19,29 +19,15 @@ from .series import Panel, Shot
 from .texts import is_number, pd, show
 
 TOPIC_COLUMNS = {
-    "name": "agent",
-    "topic": "topic",
-    "epochs": "epochs",
-    "count": "count",
-    "missing": "missing",
-    "rate_hz": "rate [Hz]",
-    "age_mean_ms": "age mean [ms]",
-    "age_p99_ms": "age p99 [ms]",
-    "age_max_ms": "age max [ms]",
-    "min": "min",
-    "mean": "mean",
-    "max": "max",
-    "std": "std",
-}
+    "name": "agent", "topic": "topic", "epochs": "epochs", "count": "count", "missing": "missing",
+    "rate_hz": "rate [Hz]", "age_mean_ms": "age mean [ms]", "age_p99_ms": "age p99 [ms]",
+    "age_max_ms": "age max [ms]", "min": "min", "mean": "mean", "max": "max", "std": "std",
+}  # fmt: skip
 """Columns of the statistics table that a report shows, and their headings."""
 
 GAP_COLUMNS = {
-    "name": "agent",
-    "topic": "topic",
-    "first_missing": "first",
-    "last_missing": "last",
-    "count": "count",
-}
+    "name": "agent", "topic": "topic", "first_missing": "first", "last_missing": "last", "count": "count",
+}  # fmt: skip
 """The same of the table of gaps."""
 
 _STYLE = """
@@ -254,19 +240,8 @@ def _alarms(frame: pd.DataFrame) -> str:
          found["value"].max())
         for what, found in _groups(frame, ["rule", "severity", "name", "topic", "message"])
     ]  # fmt: skip
-    columns = (
-        "limit",
-        "severity",
-        "agent",
-        "topic",
-        "message",
-        "count",
-        "first",
-        "last",
-        "lowest",
-        "highest",
-    )
-    return _table(columns, rows, "Notifications that violated a limit.")
+    heads = ["limit", "severity", "agent", "topic", "message", "count", "first", "last", "lowest", "highest"]
+    return _table(heads, rows, "Notifications that violated a limit.")
 
 
 def _groups(frame: pd.DataFrame, columns: list[str]) -> Iterable[tuple[Any, pd.DataFrame]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,6 @@ MISSING = ("report", "fail")
 SECRETS = frozenset({"key", "secret", "password", "token", "hmackey", "pzc_key"})
 """Options that nobody may set: Spark shows options in plans and on its web page."""
 
-_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 _PATHS = {"keyfile": "PZC_KEY_FILE", "keyring": "PZC_KEYRING"}
 
 
@@ -101,17 +100,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
     """
     options = {name.lower(): str(value).strip() for name, value in given.items()}
     _refuse(options)
-    numbers: dict[str, Any] = {
-        attribute: _number(options, option, kind, least)
-        for option, (attribute, kind, least) in _NUMBERS.items()
-        if option.lower() in options
-    }
-    choices: dict[str, Any] = {
-        attribute: _choice(options, option, allowed)
-        for option, attribute, allowed in (
-            ("whenFull", "when_full", WHEN_FULL),
-            ("onMissing", "missing", MISSING),
-        )
+    chosen: dict[str, Any] = {
+        attribute: read(option, options[option.lower()])
+        for option, (attribute, read) in _READ.items()
         if option.lower() in options
     }
     name = _name(options, streaming)
@@ -119,35 +110,14 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
         targets=_targets(options),
         name=name,
         spool=Path(options.get("spool") or _spool_of(name or "")).absolute(),
-        decode=_flag(options, "decode"),
         files=tuple((_PATHS[name], options[name]) for name in sorted(_PATHS) if options.get(name)),
-        **numbers,
-        **choices,
+        **chosen,
     )
     try:
         _ = made.policy
     except ConfigError as exc:
         raise ConfigError(f"the options name no mailbox that can be: {exc}") from exc
     return made
-
-
-_NUMBERS: dict[str, tuple[str, type[int] | type[float], float]] = {
-    "maxRowsPerBatch": ("max_rows", int, 1),
-    "rowsPerPartition": ("partition_rows", int, 1),
-    "mailboxMessages": ("bound", int, 1),
-    "mailboxBytes": ("max_bytes", int, 1),
-    "keep": ("keep", float, 0.001),
-    "timeout": ("timeout", float, 0.001),
-    "wait": ("wait", float, 0),
-}
-
-_OTHERS = (
-    "agents", "topics", "name", "checkpointLocation", "spool", "whenFull", "onMissing", "decode", "keyFile",
-    "keyring",
-)  # fmt: skip
-
-KNOWN = (*_OTHERS, *_NUMBERS)
-"""Every option, as it is written."""
 
 
 def _refuse(options: Mapping[str, str]) -> None:
@@ -213,27 +183,42 @@ def _spool_of(name: str) -> Path:
     return base / "pzc" / "spool" / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
-def _number(options: Mapping[str, str], option: str, kind: type[int] | type[float], least: float) -> float:
-    text = options[option.lower()]
-    try:
-        value = kind(text)
-    except ValueError:
-        value = None
-    if value is None or not least <= value < float("inf"):
+def _number(kind: type[int] | type[float], least: float) -> Callable[[str, str], float]:
+    def read(option: str, text: str) -> float:
+        try:
+            if least <= (value := kind(text)) < float("inf"):
+                return value
+        except ValueError:
+            pass
         what = "a whole number" if kind is int else "a number"
         raise ConfigError(f"option {option} is {text!r}, expected {what} of at least {least:g}")
-    return value
+
+    return read
 
 
-def _choice(options: Mapping[str, str], option: str, allowed: tuple[str, ...]) -> str:
-    text = options[option.lower()].lower()
-    if text not in allowed:
-        raise ConfigError(f"option {option} is {text!r}, expected one of {', '.join(allowed)}")
-    return text
+def _choice(**words: object) -> Callable[[str, str], object]:
+    def read(option: str, text: str) -> object:
+        if text.lower() in words:
+            return words[text.lower()]
+        raise ConfigError(f"option {option} is {text!r}, expected one of {', '.join(words)}")
+
+    return read
 
 
-def _flag(options: Mapping[str, str], option: str) -> bool:
-    text = options.get(option.lower(), _FALSE[0]).lower()
-    if text not in _TRUE + _FALSE:
-        raise ConfigError(f"option {option} is {text!r}, expected true or false")
-    return text in _TRUE
+_WHOLE, _SECONDS = _number(int, 1), _number(float, 0.001)
+_YES, _NO = dict.fromkeys(("true", "1", "yes", "on"), True), dict.fromkeys(("false", "0", "no", "off"), False)
+_READ: dict[str, tuple[str, Callable[[str, str], object]]] = {
+    "whenFull": ("when_full", _choice(**dict(zip(WHEN_FULL, WHEN_FULL, strict=True)))),
+    "onMissing": ("missing", _choice(**dict(zip(MISSING, MISSING, strict=True)))),
+    "decode": ("decode", _choice(**_YES, **_NO)),
+    "maxRowsPerBatch": ("max_rows", _WHOLE),
+    "rowsPerPartition": ("partition_rows", _WHOLE),
+    "mailboxMessages": ("bound", _WHOLE),
+    "mailboxBytes": ("max_bytes", _WHOLE),
+    "keep": ("keep", _SECONDS),
+    "timeout": ("timeout", _SECONDS),
+    "wait": ("wait", _number(float, 0)),
+}
+
+KNOWN = ("agents", "topics", "name", "checkpointLocation", "spool", "keyFile", "keyring", *_READ)
+"""Every option, as it is written."""

@@ -90,7 +90,6 @@ def spark_session(
     app_name: str = "pzc",
     master: str = "local[*]",
     *,
-    ui: bool = False,
     driver_memory: str = "2g",
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
@@ -104,7 +103,6 @@ def spark_session(
     Args:
         app_name: shown by Spark.
         master: ``local[*]`` (all cores), ``local[N]``, or a cluster's ``spark://…``.
-        ui: serve Spark's web page.
         driver_memory: Java heap of this process's part.
         settings: further Spark settings; they win.
 
@@ -120,7 +118,7 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    wanted = _common(ui, driver_memory)
+    wanted = _common(driver_memory)
     if is_local(master):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -184,19 +182,13 @@ def retrying(master: str) -> str:
 
 def cores(master: str) -> int:
     """Cores of a local master."""
-    count = re.fullmatch(r"local\[(\d+)(?:,.*)?\]", master)
+    count = re.fullmatch(r"local(?:\[(\d+)(?:,.*)?\])?", master)
     if count:
-        return int(count[1])
-    return (
-        1
-        if master == "local"
-        else len(os.sched_getaffinity(0))
-        if sys.platform == "linux"
-        else os.cpu_count() or 1
-    )
+        return int(count[1] or 1)
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def _common(ui: bool, driver_memory: str) -> dict[str, str]:
+def _common(driver_memory: str) -> dict[str, str]:
     return {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
@@ -206,7 +198,7 @@ def _common(ui: bool, driver_memory: str) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "pzc-warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.ui.enabled": str(ui).lower(),
+        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
 

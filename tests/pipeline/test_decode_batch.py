@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.decoding import scalars
+from pzc.pipeline.decoding import values
 from pzc.pipeline.decoding.decode import Decoder, make_decoder
 from pzc.pipeline.recording.journal import JournalRow
 from pzc.protocol import serializers
@@ -167,7 +167,7 @@ def restricted(body: bytes) -> Any:
 @given(SCALARS | st.lists(SCALARS, max_size=4).map(tuple), st.integers(2, 5))
 def test_a_pickled_scalar_reads_as_by_the_restricted_unpickler(content: object, protocol: int) -> None:
     body = pickle.dumps(content, protocol)
-    assert outcome(lambda body: scalars.decode("pickle", body), body) == outcome(restricted, body)
+    assert outcome(lambda body: values.decode_scalar("pickle", body), body) == outcome(restricted, body)
 
 
 @given(SCALARS | st.tuples(SCALARS, SCALARS), st.data())
@@ -177,7 +177,7 @@ def test_a_damaged_pickle_of_a_scalar_reads_as_by_the_restricted_unpickler(
     body = bytearray(pickle.dumps(content, 5))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     damaged = bytes(body)
-    assert outcome(lambda body: scalars.decode("pickle", body), damaged) == outcome(restricted, damaged)
+    assert outcome(lambda body: values.decode_scalar("pickle", body), damaged) == outcome(restricted, damaged)
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_a_damaged_pickle_of_a_scalar_reads_as_by_the_restricted_unpickler(
     ],
 )
 def test_no_other_opcode_is_left_to_the_interpreter(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scalars.pickle, "loads", lambda data: pytest.fail("read by the interpreter"))
-    outcome(lambda body: scalars.decode("pickle", body), body)
+    monkeypatch.setattr(values.pickle, "loads", lambda data: pytest.fail("read by the interpreter"))
+    outcome(lambda body: values.decode_scalar("pickle", body), body)
 
 
 def test_a_scalar_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scalars.serializers, "decode", lambda *_, **__: pytest.fail("the long way"))
+    monkeypatch.setattr(values.serializers, "decode", lambda *_, **__: pytest.fail("the long way"))
     for content in (1.5, 3, 300, 70_000, None, True, (1.5, None, None)):
-        assert scalars.decode("pickle", pickle.dumps(content)) == content
+        assert values.decode_scalar("pickle", pickle.dumps(content)) == content
 
 
 # --- attacks ----------------------------------------------------------------------------------------
