@@ -6,7 +6,6 @@
     merging.py   rows of several Parquet files as one
     storage.py   files and folders: private, locked, durable
     snapshot.py  the tables as they are now, and SQL over them
-    arrays.py    the array of a row
     sql.py       DuckDB, without files and network
     alarm_rules.py, spark_spelling.py  SQL expressions in a file, and the notifications that violate them
     recording/   notifications into a journal, and out of it again

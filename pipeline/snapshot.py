@@ -15,17 +15,23 @@ the exception: take another snapshot then. Small tables (`gaps` and others) are 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..agents.shown import shown, table
 from ..protocol.errors import ConfigError, JournalError
 from . import missing, sql
-from .arrays import array_of
-from .schema import TABLES, folders, stored
+from .arrow import pc
+from .decoding.values import array_in, decoded, digest_of, read_blob
+from .recording.reading import batches
+from .schema import TABLES, folders, segments, stored
 from .tables import ledger
 from .tables.commit_log import listed
+from .tables.files import stored_files
 
 try:
     import pyarrow as pa
@@ -36,7 +42,9 @@ except ImportError as exc:
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
+
+
+_WITH_CONTENT = ("recorder", "offset", "serializer", "content", "content_ref")
 
 
 class Tables(Mapping[str, ds.Dataset]):
@@ -127,7 +135,19 @@ class Tables(Mapping[str, ds.Dataset]):
             JournalError: when the row has no array, or the journal does not have it any more.
             DecodeError, SerializerRefused: when its content cannot be decoded here.
         """
-        return array_of(row, self.journal)
+        digest = row["digest"]
+        if digest is None:
+            raise JournalError(f"row {row['offset']} of {row['recorder']} has no array of numbers")
+        if row["value_list"] is not None:
+            listed = np.array(row["value_list"]).astype(row["dtype"]).reshape(row["shape"])
+            if digest_of(listed) == digest:  # not so for whole numbers of many digits
+                return listed
+        if self.journal is None:
+            raise JournalError("the array is in no journal: its row came out of a mailbox")
+        found = _array_in(self.journal, row["recorder"], row["offset"])
+        if found is None or digest_of(found) != digest:
+            raise JournalError(f"journal {self.journal} does not have the array of this row")
+        return found
 
     def _answered(self, connection: duckdb.DuckDBPyConnection, query: str, limit: int | None) -> pa.Table:
         for name in self:
@@ -138,24 +158,20 @@ class Tables(Mapping[str, ds.Dataset]):
         return _with_whole_numbers((found if limit is None else found.limit(limit)).to_arrow_table())
 
     def _listed(self) -> dict[str, list[str]]:
-        told = listed(self.directory)
+        told, found = listed(self.directory), {name: list[str]() for name in TABLES}
         if told is None:
             runs = ledger.done_runs(self.directory)
-            return {
-                name: [str(path) for path in self._there(name) if ledger.is_done(path, runs)]
-                for name in TABLES
-            }
-        found = {name: [str(path) for path in self._there(name)] for name in TABLES if not folders(name)}
-        if told.journal and self.journal is None:
-            self.journal = Path(told.journal)
-        for place in sorted(told.places):
-            found.setdefault(place.partition("/")[0], []).append(str(self.directory / place))
-        return {name: found.get(name, []) for name in TABLES}
-
-    def _there(self, name: str) -> list[Path]:
-        """Files in the folder of a table."""
-        root = self.directory / name
-        return [path for path in sorted(root.rglob("*.parquet")) if _is_visible(path.relative_to(root))]
+            there = stored_files(self.directory, TABLES)
+            places = [place for place, path in there if ledger.is_done(path, runs)]
+        else:
+            small = stored_files(self.directory, [name for name in TABLES if not folders(name)])
+            places = [*sorted(told.places), *(place for place, _ in small)]
+            if told.journal and self.journal is None:
+                self.journal = Path(told.journal)
+        for place in places:
+            if (name := place.partition("/")[0]) in found:
+                found[name].append(str(self.directory / place))
+        return found
 
 
 def tables(directory: str | Path, journal: str | Path | None = None) -> Tables:
@@ -163,9 +179,15 @@ def tables(directory: str | Path, journal: str | Path | None = None) -> Tables:
     return Tables(directory, journal)
 
 
-def _is_visible(place: Path) -> bool:
-    """False for what a job has not finished."""
-    return not any(part.startswith((".", "_")) for part in place.parts)
+def _array_in(journal: Path, recorder: str, offset: int) -> np.ndarray | None:
+    known = segments(journal, recorder)
+    at = bisect_right([first for first, _ in known], offset) - 1
+    for batch in batches(known[at][1], _WITH_CONTENT) if at >= 0 else ():
+        for row in batch.filter(pc.equal(batch.column("offset"), offset)).to_pylist():
+            ref = row["content_ref"]
+            content = row["content"] if ref is None else read_blob(journal, ref)
+            return array_in(decoded(row["serializer"].decode(), content))
+    return None
 
 
 def _with_whole_numbers(table: pa.Table) -> pa.Table:

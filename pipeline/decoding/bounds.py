@@ -78,11 +78,10 @@ def _parts(item: object) -> tuple[list[object], ...] | None:
     return ([*item.args],) if isinstance(item, BaseException) else None
 
 
-def check_text(text: str) -> str:
-    """The JSON text of a content; DecodeError when it is too long."""
+def check_text(text: str) -> None:
+    """Refuse a JSON text that is too long; error as `check_content`."""
     if len(text) > (most := limits.current.stored_text):
         raise DecodeError(f"its JSON text has {len(text)} characters; at most {most} are stored")
-    return text
 
 
 def beyond(decoded: pa.RecordBatch) -> dict[int, str]:

@@ -106,18 +106,10 @@ class Decoder:
         for row in rest:
             if row not in judged:
                 judge(row)
-        others = self._assembled(batch.take(pa.array(rest, pa.int64())), [judged[row] for row in rest])
+        others = _assembled(_rows(batch, rest), [judged[row] for row in rest])
         if good is None:
             return others
-        places = [row for row in opened.rows if row not in failed] + rest
-        return pa.concat_batches([good, others]).take(pa.array(np.argsort(places)))
-
-    @staticmethod
-    def _assembled(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
-        try:
-            return _assemble(batch, rows)
-        except Exception:  # one value that Arrow cannot hold must not take the others with it
-            return _assemble(batch, [_storable(row) for row in rows])
+        return _in_order(([row for row in opened.rows if row not in failed], good), (rest, others))
 
     def _judged(self, frames: Sequence[bytes], ref: str | None) -> Judged:
         try:
@@ -176,17 +168,24 @@ def make_decoder(key_material: Keyring | str | bytes | None, *, journal: str | P
     return Decoder(keyring, Path(journal).absolute() if journal is not None else None)
 
 
+def _rows(batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
+    return batch.take(pa.array(places, pa.int64()))
+
+
+def _in_order(*parts: tuple[Sequence[int], pa.RecordBatch]) -> pa.RecordBatch:
+    """Rows of some batches, put by the places that each of them has."""
+    order = np.argsort([place for places, _ in parts for place in places])
+    return _rows(pa.concat_batches([batch for _, batch in parts]), order.tolist())
+
+
 def _bounded(batch: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
     """The decoded rows of a batch, with those in quarantine that tables cannot take."""
     found = bounds.beyond(decoded)
     if not found:
         return decoded
-    rest = [row for row in range(len(decoded)) if row not in found]
-    refused = _assemble(
-        batch.take(pa.array(list(found))), [_Failure("DecodeError", why) for why in found.values()]
-    )
-    told = pa.concat_batches([decoded.take(pa.array(rest, pa.int64())), refused])
-    return told.take(pa.array(np.argsort([*rest, *found])))
+    bad, rest = list(found), [row for row in range(len(decoded)) if row not in found]
+    refused = _refused(_rows(batch, bad), [_Failure("DecodeError", why) for why in found.values()])
+    return _in_order((rest, _rows(decoded, rest)), (bad, refused))
 
 
 def _failure(exc: Exception) -> _Failure:
@@ -207,26 +206,29 @@ def _storable(row: Judged) -> Judged:
 
 def refused(batch: pa.RecordBatch, error: str, reason: str) -> pa.RecordBatch:
     """Rows of `schema.DECODED` that nobody looked at."""
-    return _assemble(batch, [_Failure(error, reason)] * len(batch))
+    return _refused(batch, [_Failure(error, reason)] * len(batch))
+
+
+def _refused(batch: pa.RecordBatch, why: Sequence[_Failure]) -> pa.RecordBatch:
+    """Rows for quarantine: what the journal claims about them, their frames, and why."""
+    told = {name: batch.column(name) for name in (*_CLAIMED, *FRAMES)}
+    errors, reasons = (pa.array([one[n] for one in why], pa.string()) for n in range(2))
+    return columns.assembled(batch, {**told, "error": errors, "reason": reasons})
+
+
+def _assembled(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
+    try:
+        return _assemble(batch, rows)
+    except Exception:  # one value that Arrow cannot hold must not take the others with it
+        return _assemble(batch, [_storable(row) for row in rows])
 
 
 def _assemble(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
-    bad = {i: row for i, row in enumerate(rows) if isinstance(row, _Failure)}
-    filled = [_claims(batch, i) if i in bad else row for i, row in enumerate(rows)]
-    values = zip(*filled, strict=True) if filled else ((),) * len(_FOUND)
+    bad = {place: row for place, row in enumerate(rows) if isinstance(row, _Failure)}
+    good = [place for place in range(len(rows)) if place not in bad]
+    values = zip(*(rows[place] for place in good), strict=True) if good else ((),) * len(_FOUND)
     found = {
         name: pa.array(column, DECODED.field(name).type) for name, column in zip(_FOUND, values, strict=True)
     }
-    for name in (*_Failure._fields, *FRAMES) if bad else ():
-        told = {i: _told(batch, i, row, name) for i, row in bad.items()}
-        found[name] = pa.array([told.get(i) for i in range(len(rows))], DECODED.field(name).type)
-    return columns.assembled(batch, found)
-
-
-def _claims(batch: pa.RecordBatch, i: int) -> tuple[object, ...]:
-    claimed = {name: batch.column(name)[i].as_py() for name in _CLAIMED}
-    return tuple(claimed.get(name) for name in _FOUND)
-
-
-def _told(batch: pa.RecordBatch, i: int, row: _Failure, name: str) -> object:
-    return getattr(row, name) if name in _Failure._fields else batch.column(name)[i].as_py()
+    stored = columns.assembled(_rows(batch, good), found)
+    return _in_order((good, stored), (list(bad), _refused(_rows(batch, list(bad)), [*bad.values()])))

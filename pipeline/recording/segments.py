@@ -60,11 +60,7 @@ def write_segment(
     storage = storage or Storage()
     contents, refs = _store_blobs(directory, recorder, rows.contents, blob_bytes, storage)
     table = numbers.note(rows.table(recorder, first, contents, refs))
-    write_table(directory, segment_name(recorder, first), table, storage)
-
-
-def write_table(directory: Path, name: str, table: pa.Table, storage: Storage) -> None:
-    """Write a table as a segment of that file name; errors as `write_segment`."""
+    name = segment_name(recorder, first)
     temporary = directory / f".{name}.tmp"
     storage.put(temporary, directory / name, lambda file: pq.write_table(table, file, **PARQUET))
     storage.sync(directory)

@@ -27,7 +27,7 @@ from ..storage import Storage, lock_file, make_private
 from . import ledger
 from .again import recount
 from .commit_log import Commit, CommitLog, unreadable
-from .files import NEVER, described
+from .files import NEVER, described, stored_files
 from .small import stage_windows, write_small
 from .state import State
 from .summary import File
@@ -190,21 +190,15 @@ class Committer:
             self.storage.sync(folder)
 
     def _remove_unnamed(self) -> None:
-        stored = [(place, path) for place, path in stored_files(self.root) if _FILE.fullmatch(path.name)]
+        stored = [
+            (place, path) for place, path in stored_files(self.root, ROWS) if _FILE.fullmatch(path.name)
+        ]
         known = {*self._log.files, *(path.relative_to(self.root).as_posix() for path in self.left)}
         left = [path for place, path in stored if place not in known]
         for path in left:
             self.storage.remove(path)
         if left:
             log.warning("%d files of a batch that was killed are removed, it is done again", len(left))
-
-
-def stored_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """Files in the tables, and their places."""
-    for name in ROWS:
-        for path in sorted((root / name).rglob("*.parquet")):
-            if not path.name.startswith((".", "_")):
-                yield path.relative_to(root).as_posix(), path
 
 
 def _folded(root: Path, content: bytes, commits: Iterable[Commit]) -> State:
@@ -220,7 +214,7 @@ def _folded(root: Path, content: bytes, commits: Iterable[Commit]) -> State:
 def _begun(root: Path, workers: Workers) -> tuple[State, list[File]]:
     """State and files of tables without a commit log: new ones, of version 0.1, or it was lost."""
     runs = ledger.done_runs(root)
-    files = [_file(root, place) for place, path in stored_files(root) if ledger.is_done(path, runs)]
+    files = [_file(root, place) for place, path in stored_files(root, ROWS) if ledger.is_done(path, runs)]
     if not files:
         return State(), []
     log.warning("the tables in %s have no commit log, it is counted anew", root)

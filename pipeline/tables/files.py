@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,14 @@ class Files:
             if temporary.exists():
                 writer.close()
                 temporary.unlink(missing_ok=True)
+
+
+def stored_files(root: Path, tables: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """Files of some tables, but for those that are hidden, and their places."""
+    for path in (path for name in tables for path in sorted((root / name).rglob("*.parquet"))):
+        place = path.relative_to(root)
+        if not any(part.startswith((".", "_")) for part in place.parts):
+            yield place.as_posix(), path
 
 
 def described(place: str, size: int, footer: pq.FileMetaData) -> File:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ..recording import compaction
 from ..recording.compaction import Piece
@@ -39,10 +39,11 @@ class Folders:
             self.add(file, now)
 
     def add(self, file: File, now: float) -> None:
-        """A file came into the tables."""
+        """Take note of a file of the tables, which comes to its folder when it was not there before."""
         folder = _folder(file.place)
-        self._files.setdefault(folder, {})[file.place] = file
-        self._touched[folder] = now
+        held = self._files.setdefault(folder, {})
+        if file.place not in held:
+            held[file.place], self._touched[folder] = file, now
 
     def replace(self, files: Iterable[File], made: Iterable[File]) -> None:
         """Files were merged into others, or removed."""
@@ -91,4 +92,4 @@ def _next(files: Iterable[File], now: float, settled: bool) -> list[File]:
 
 
 def _folder(place: str) -> str:
-    return str(PurePosixPath(place).parent)
+    return place.rpartition("/")[0]

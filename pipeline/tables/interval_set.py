@@ -32,10 +32,6 @@ class IntervalSet:
         """How many ranges there are."""
         return len(self._firsts)
 
-    def __contains__(self, number: int) -> bool:
-        at = bisect_right(self._firsts, number) - 1
-        return at >= 0 and number <= self._lasts[at]
-
     @property
     def last(self) -> int | None:
         """The greatest number; None when there is none."""

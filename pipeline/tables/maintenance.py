@@ -51,7 +51,6 @@ class Maintenance:
 
     def __init__(self, committer: Committer, keep_days: int | None, now: float) -> None:
         self._committer, self._keep_days = committer, keep_days
-        self._known = {file.place for file in committer.files}
         self._folders = Folders(committer.files, now)
         self._number = _NUMBERS
         self._leaving = deque(sorted((path.stat().st_mtime, path) for path in committer.left))
@@ -62,7 +61,8 @@ class Maintenance:
         Raises:
             OSError: when the disk refuses.
         """
-        self._look(now)
+        for file in self._committer.files:
+            self._folders.add(file, now)
         while self._leaving and self._leaving[0][0] <= now - KEPT:
             self._committer.storage.remove(self._leaving.popleft()[1])
         if self._keep_days is not None:
@@ -81,20 +81,12 @@ class Maintenance:
             self._take_out(files, [merged], now)
         return MERGES
 
-    def _look(self, now: float) -> None:
-        """Take note of what batches have brought."""
-        for file in self._committer.files:
-            if file.place not in self._known:
-                self._known.add(file.place)
-                self._folders.add(file, now)
-
     def _take_out(self, files: Sequence[File], made: Sequence[File], now: float) -> None:
         if not files:
             return
         places = [file.place for file in files]
         self._committer.commit(Commit(0, list(made), places), "", now)
         self._folders.replace(files, made)
-        self._known = (self._known - set(places)) | {file.place for file in made}
         self._leaving.extend((now, self._committer.root / place) for place in places)
 
     def _merged(self, files: Sequence[File]) -> File:

@@ -48,10 +48,7 @@ class Figures(msgspec.Struct, array_like=True):
         self.squares += other.squares + difference * difference * self.count * other.count / count
         self.count = count
         self.least, self.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
-        bins = dict(self.bins)
-        for index, number in other.bins.items():
-            bins[index] = bins.get(index, 0) + number
-        self.bins = bins
+        self.bins = {**self.bins, **{i: self.bins.get(i, 0) + number for i, number in other.bins.items()}}
 
     def std(self) -> float | None:
         """Standard deviation of the population; None without numbers."""

@@ -10,8 +10,9 @@ checkpoint gives the same state, whenever it is done. No clock, no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +24,7 @@ from .quantile_sketch import Figures
 from .summary import Cell, Copies, Damage, Part, Report
 
 Key = tuple[str, "int | None", str]
+KeyT = TypeVar("KeyT")
 
 
 class Series(msgspec.Struct, array_like=True):
@@ -141,17 +143,9 @@ class State(msgspec.Struct):
         Returns:
             By task, what has to be left out.
         """
-        fresh: dict[Key, IntervalSet] = {}
-        drops: dict[int, list[Copies]] = {}
-        for report in reports:
-            for key, runs in _runs_by_key(report).items():
-                one, new, both = self.series.get(key), fresh.setdefault(key, IntervalSet()), IntervalSet()
-                both.update(new.common(runs))
-                both.update(one.seen.common(runs) if one else ())
-                new.update(runs)
-                if len(both):
-                    drops.setdefault(report.task, []).append(Copies(*key, both.flat()))
-        return drops
+        known = {key: one.seen for key, one in self.series.items()}
+        found = _repeated(known, ((report.task, _runs_by_key(report)) for report in reports))
+        return {task: [Copies(*key, runs) for key, runs in told.items()] for task, told in found.items()}
 
     def repeated_ids(self, reports: Iterable[Report]) -> dict[int, list[bytes]]:
         """As `repeated`, of notifications without a number: their ids by task."""
@@ -167,16 +161,11 @@ class State(msgspec.Struct):
     @staticmethod
     def repeated_offsets(reports: Iterable[Report]) -> dict[int, dict[str, list[int]]]:
         """Offsets that tasks had although a task before them had them, as ranges by task and recorder."""
-        known: dict[str, IntervalSet] = {}
-        found: dict[int, dict[str, list[int]]] = {}
-        for report in reports:
-            for recorder, runs in report.offsets.items():
-                before, both = known.setdefault(recorder, IntervalSet()), IntervalSet()
-                both.update(before.common(IntervalSet(runs)))
-                before.update(IntervalSet(runs))
-                if len(both):
-                    found.setdefault(report.task, {})[recorder] = both.flat()
-        return found
+        ranges = (
+            (report.task, {recorder: IntervalSet(runs) for recorder, runs in report.offsets.items()})
+            for report in reports
+        )
+        return _repeated({}, ranges)
 
     def absorb(self, report: Report) -> None:
         """Count what a task filed; the numbers must not overlap with anything that was seen."""
@@ -281,6 +270,23 @@ def _copy(cell: Cell) -> Cell:
     """A cell that can grow, while the report that it came with stays as it is."""
     ages, values = msgspec.structs.replace(cell.ages), msgspec.structs.replace(cell.values)
     return msgspec.structs.replace(cell, ages=ages, values=values)
+
+
+def _repeated(
+    known: Mapping[KeyT, IntervalSet], told: Iterable[tuple[int, Mapping[KeyT, IntervalSet]]]
+) -> dict[int, dict[KeyT, list[int]]]:
+    """What tasks tell of that is known, or told of by a task before them: ranges by task and key."""
+    fresh: dict[KeyT, IntervalSet] = {}
+    found: dict[int, dict[KeyT, list[int]]] = {}
+    for task, by_key in told:
+        for key, runs in by_key.items():
+            new, both = fresh.setdefault(key, IntervalSet()), IntervalSet()
+            both.update(new.common(runs))
+            both.update(known[key].common(runs) if key in known else ())
+            new.update(runs)
+            if len(both):
+                found.setdefault(task, {})[key] = both.flat()
+    return found
 
 
 def _runs_by_key(report: Report) -> dict[Key, IntervalSet]:
