@@ -235,17 +235,14 @@ def _gaps(frame: pd.DataFrame | None) -> str:
 def _alarms(frame: pd.DataFrame) -> str:
     if frame.empty:
         return note("No limit was violated.")
+    grouped: Any = frame.groupby(["rule", "severity", "name", "topic", "message"], dropna=False)
+    ends = [(column, end) for column in ("received_at", "value") for end in ("min", "max")]
     rows = [
-        (*what, len(found), found["received_at"].min(), found["received_at"].max(), found["value"].min(),
-         found["value"].max())
-        for what, found in _groups(frame, ["rule", "severity", "name", "topic", "message"])
-    ]  # fmt: skip
+        (*what, len(found), *(getattr(found[column], end)() for column, end in ends))
+        for what, found in grouped
+    ]
     heads = ["limit", "severity", "agent", "topic", "message", "count", "first", "last", "lowest", "highest"]
     return _table(heads, rows, "Notifications that violated a limit.")
-
-
-def _groups(frame: pd.DataFrame, columns: list[str]) -> Iterable[tuple[Any, pd.DataFrame]]:
-    return frame.groupby(columns, dropna=False)  # pyright: ignore[reportReturnType]
 
 
 def _quarantine(frame: pd.DataFrame | None) -> str:
@@ -285,7 +282,8 @@ def _said(panel: Panel) -> str:
 def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], unit: str) -> str:
     if statistics is None or statistics.empty:
         return note("No notifications.")
-    labels = [show(f"{name or publisher}  {topic}") for name, publisher, topic in _labels(statistics)]
+    names: Any = statistics[["name", "publisher", "topic"]].itertuples(index=False)
+    labels = [show(f"{name or publisher}  {topic}") for name, publisher, topic in names]
     groups = {legend: statistics[column].astype(float).tolist() for legend, column in columns.items()}
     if not any(number > 0 for numbers in groups.values() for number in numbers):
         return note("No topic has one above 0.")
@@ -294,7 +292,3 @@ def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], uni
         for i, label in enumerate(labels)
     )
     return drawn(plots.svg(plots.bars(labels, groups, unit)), said, f"Logarithmic scale, {unit}.")
-
-
-def _labels(statistics: pd.DataFrame) -> Iterable[tuple[Any, Any, Any]]:
-    return statistics[["name", "publisher", "topic"]].itertuples(index=False)

@@ -13,28 +13,22 @@ PATIENCE = 5.0
 """Seconds that giving everything back may take; then the process ends all the same."""
 
 
-class ParentWatch:
-    """Ends this process once its parent has; a thread that `close` ends.
+def end_with_parent(give_back: Callable[[], object]) -> threading.Event:
+    """End this process once its parent has ended; setting the event ends the watch instead.
 
     Args:
         give_back: called before.
     """
+    parent, closed = os.getppid(), threading.Event()
 
-    def __init__(self, give_back: Callable[[], object]) -> None:
-        self._give_back = give_back
-        self._parent = os.getppid()
-        self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="pzc-source parent", daemon=True).start()
-
-    def close(self) -> None:
-        """Watch no more."""
-        self._closed.set()
-
-    def _watch(self) -> None:
-        while not self._closed.wait(CHECK):
-            if os.getppid() != self._parent:
+    def watch() -> None:
+        while not closed.wait(CHECK):
+            if os.getppid() != parent:
                 threading.Timer(PATIENCE, os._exit, (1,)).start()
                 try:
-                    self._give_back()
+                    give_back()
                 finally:
                     os._exit(0)
+
+    threading.Thread(target=watch, name="pzc-source parent", daemon=True).start()
+    return closed

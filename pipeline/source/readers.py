@@ -32,7 +32,7 @@ from ..recording.reading import SegmentGone, batches, part
 from ..schema import segments
 from .looking import look
 from .options import Options
-from .parent import ParentWatch
+from .parent import end_with_parent
 from .spool import Spool
 
 try:
@@ -75,7 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._spool: Spool | None = None
-        self._watch: ParentWatch | None = None
+        self._watch: threading.Event | None = None
         self._before: int | None = None
 
     def __getstate__(self) -> dict[str, Options]:
@@ -88,7 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._spool is None:
             options = self._options
             self._spool = Spool(options.spool, options, options.protocol(), wait=options.timeout)
-            self._watch = ParentWatch(self._spool.close)
+            self._watch = end_with_parent(self._spool.close)
         self._spool.check()
         return self._spool
 
@@ -172,7 +172,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:  # noqa: D102
         if self._watch is not None:
-            self._watch.close()
+            self._watch.set()
         if self._spool is not None:
             self._spool.close()
 

@@ -15,7 +15,7 @@ from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files
 from .interval_set import IntervalSet, note_offsets
 from .known_ids import digest_of
-from .summary import Ints, Report, codes, joined, micros, offsets_of, parts_of, runs_of
+from .summary import Ints, Report, codes, micros, numbers_of, offsets_of, parts_of, runs_of, series_of
 
 _DAY = 86_400_000_000
 
@@ -127,9 +127,7 @@ class PartitionWriter:
 
     def _once(self, table: pa.Table) -> pa.Table:
         """The rows that are no copies of ones before them in this task."""
-        publisher, topic, epoch = (codes(table.column(name))[0] for name in ("publisher", "topic", "epoch"))
-        key = joined(publisher, topic, epoch)
-        sequence = table.column("sequence").combine_chunks().fill_null(-1).to_numpy(zero_copy_only=False)
+        key, sequence = series_of(table), numbers_of(table.column("sequence"))
         keep = np.ones(table.num_rows, np.bool_)
         self._drop_copies(table, key, sequence, keep)
         unnumbered = np.flatnonzero(sequence < 0)

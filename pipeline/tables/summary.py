@@ -16,8 +16,6 @@ from .quantile_sketch import Figures, figures_of
 
 Ints = NDArray[np.int64]
 
-_NO_EPOCH = -1
-
 
 class Cell(msgspec.Struct, array_like=True):
     """Figures of one publisher, epoch, topic and window.
@@ -163,8 +161,13 @@ decode = msgspec.msgpack.Decoder(Report).decode
 
 def micros(column: pa.ChunkedArray | pa.Array) -> Ints:
     """Times as µs since 1970; the smallest integer where there is none."""
+    return numbers_of(column.cast(pa.int64()), np.iinfo(np.int64).min)
+
+
+def numbers_of(column: pa.ChunkedArray | pa.Array, nothing: int = -1) -> Ints:
+    """Whole numbers; ``nothing`` where there is none."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
+    return whole.fill_null(nothing).to_numpy(zero_copy_only=False)
 
 
 def codes(column: pa.ChunkedArray | pa.Array) -> tuple[Ints, list[object]]:
@@ -182,6 +185,11 @@ def joined(*columns: Ints) -> Ints:
     return together
 
 
+def series_of(table: pa.Table) -> Ints:
+    """One number per row, equal where publisher, epoch and topic are."""
+    return joined(*(codes(table.column(name))[0] for name in ("publisher", "topic", "epoch")))
+
+
 def runs_of(numbers: Ints) -> list[int]:
     """IntervalSet of numbers in ascending order, first and last in turn; repetitions count once."""
     ends = np.flatnonzero(np.diff(numbers) > 1)
@@ -192,7 +200,7 @@ def runs_of(numbers: Ints) -> list[int]:
 def offsets_of(table: pa.Table | pa.RecordBatch) -> dict[str, list[int]]:
     """Offsets of journal rows by recorder, as ranges."""
     place, recorders = codes(table.column("recorder"))
-    offset = _numbers(table.column("offset"))
+    offset = numbers_of(table.column("offset"))
     return {
         str(recorder): runs_of(np.sort(offset[place == number])) for number, recorder in enumerate(recorders)
     }
@@ -207,13 +215,12 @@ def parts_of(table: pa.Table, width: int) -> list[Part]:
     """
     if not table.num_rows:
         return []
-    publishers, topics = codes(table.column("publisher")), codes(table.column("topic"))
-    key = joined(publishers[0], topics[0], *_epochs(table))
+    key = series_of(table)
     received, sent = micros(table.column("received_at")), micros(table.column("sent_at"))
     timed = sent != np.iinfo(np.int64).min
     event = np.where(timed, sent, received)
     window = event // width if width else np.zeros_like(event)
-    sequence = _numbers(table.column("sequence"))
+    sequence = numbers_of(table.column("sequence"))
     order = np.lexsort((sequence, window, key))
     key, window = key[order], window[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(window, prepend=window[:1] - 1))
@@ -233,15 +240,6 @@ def parts_of(table: pa.Table, width: int) -> list[Part]:
         came = received[rows]
         found.append(Part(publisher, epoch, topic, name, runs, int(came.min()), int(came.max()), own))
     return found
-
-
-def _epochs(table: pa.Table) -> tuple[Ints]:
-    return (codes(table.column("epoch"))[0],)
-
-
-def _numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def _values(table: pa.Table) -> NDArray[np.float64]:

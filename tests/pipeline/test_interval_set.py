@@ -24,7 +24,9 @@ def made(spans: list[tuple[int, int]]) -> tuple[IntervalSet, set[int]]:
 def test_ranges_hold_what_was_added_and_nothing_else(spans: list[tuple[int, int]]) -> None:
     ranges, numbers = made(spans)
     assert {number for first, last in ranges for number in range(first, last + 1)} == numbers
-    assert [ranges.covers(number, number) for number in range(50)] == [number in numbers for number in range(50)]
+    assert [ranges.covers(number, number) for number in range(50)] == [
+        number in numbers for number in range(50)
+    ]
     assert (ranges.count, ranges.last) == (len(numbers), max(numbers, default=None))
 
 

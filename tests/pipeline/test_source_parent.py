@@ -12,11 +12,11 @@ from tests.contract.rigs.peers import TIMEOUT
 
 CHILD = """
 import pathlib, sys, threading
-from pzc.pipeline.source.parent import ParentWatch
+from pzc.pipeline.source.parent import end_with_parent
 
-watch = ParentWatch(lambda: pathlib.Path(sys.argv[1]).touch())
+watch = end_with_parent(lambda: pathlib.Path(sys.argv[1]).touch())
 if sys.argv[2] == "closed":
-    watch.close()
+    watch.set()
 print("ready", flush=True)
 threading.Event().wait(float(sys.argv[3]))
 """
