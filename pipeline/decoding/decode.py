@@ -12,7 +12,7 @@ trust in its key, and a pipeline needs plain data only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -47,14 +47,15 @@ Judged = tuple[object, ...] | _Failure
 class Decoder:
     """Callable for ``mapInArrow``: batches of `schema.JOURNAL` to batches of `schema.DECODED`.
 
-    Picklable; the codec is built on first use, in the worker. See `make_decoder`.
+    Picklable; what it knows of rows it has seen stays behind. See `make_decoder`.
     """
 
     def __init__(self, keyring: Keyring | None, journal: Path | None) -> None:
         self.keyring, self.journal = keyring, journal
+        self._codec, self._bulk, self._watchdog = Codec(keyring), Bulk(), Watchdog()
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"keyring": self.keyring, "journal": self.journal}
+    def __reduce__(self) -> tuple[type[Decoder], tuple[Keyring | None, Path | None]]:
+        return type(self), (self.keyring, self.journal)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode batch by batch; never raises for what a row holds."""
@@ -63,18 +64,6 @@ class Decoder:
             step = _ROWS_WITH_BLOBS if blobs else max(1, len(batch))
             for start in range(0, max(1, len(batch)), step):
                 yield self.decode(batch.slice(start, step))
-
-    @cached_property
-    def _codec(self) -> Codec:
-        return Codec(self.keyring)
-
-    @cached_property
-    def _bulk(self) -> Bulk:
-        return Bulk()
-
-    @cached_property
-    def _watchdog(self) -> Watchdog:
-        return Watchdog()
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch; as many rows out as in, in the same order."""

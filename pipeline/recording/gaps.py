@@ -72,11 +72,6 @@ class GapLog:
         self._waiting: deque[GapRow] = deque()
         self._unwritten = 0
 
-    @property
-    def waiting(self) -> bool:
-        """Whether something is to be written."""
-        return bool(self._waiting)
-
     def add(self, gap: GapRow) -> None:
         """Take one; written by `write`."""
         with self._lock:

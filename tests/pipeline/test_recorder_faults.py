@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Protocol, mailbox
-from pzc.pipeline.recording.gaps import GapLog, GapRow, read_gaps
+from pzc.pipeline.recording.gaps import MAX_WAITING, GapLog, GapRow, read_gaps
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.testing import ShiftedClock
 
@@ -235,6 +235,15 @@ def test_half_a_line_of_a_killed_recorder_costs_no_other_line(tmp_path: Path) ->
     log.add(a_gap())
     log.write()
     assert read_gaps(tmp_path) == [a_gap()]
+
+
+def test_of_more_gaps_than_may_wait_the_number_of_messages_is_told(tmp_path: Path) -> None:
+    log = GapLog(tmp_path, "r")
+    for number in range(1, MAX_WAITING + 3):
+        log.add(a_gap(number, number))
+    log.write()
+    *told, last = read_gaps(tmp_path)
+    assert (len(told), last.reason, last.count, log.count) == (MAX_WAITING, "unwritten", 2, MAX_WAITING + 2)
 
 
 def test_gaps_that_cannot_be_written_wait(tmp_path: Path) -> None:
