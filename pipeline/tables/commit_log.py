@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from struct import Struct as Packing
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
@@ -46,30 +46,41 @@ _MAP = 0x80
 """How MessagePack begins a dictionary of a few entries, which every record is."""
 
 
-class Commit(msgspec.Struct, omit_defaults=True):
-    """What one batch did.
+class Changes(msgspec.Struct, omit_defaults=True):
+    """What readers want of a commit.
 
     Attributes:
         number: of the record.
         added: files.
         removed: places of files.
-        reports: of the tasks, without their files.
-        copies: what was left out, because it was stored before.
-        damaged: segments.
-        width: of the windows in µs, 0 for none; None leaves it as it is.
-        lateness: of the windows in µs.
         journal: that the rows are from; None leaves it as it is.
     """
 
     number: int
     added: list[File] = []
     removed: list[str] = []
+    journal: str | None = None
+
+
+class Commit(Changes):
+    """What one batch did.
+
+    Attributes:
+        reports: of the tasks, without their files.
+        copies: what was left out, because it was stored before.
+        damaged: segments.
+        width: of the windows in µs, 0 for none; None leaves it as it is.
+        lateness: of the windows in µs.
+    """
+
     reports: list[Report] = []
     copies: list[Copies] = []
     damaged: list[Damage] = []
     width: int | None = None
     lateness: int = 0
-    journal: str | None = None
+
+
+_Record = TypeVar("_Record", bound=Changes)
 
 
 class Checkpoint(msgspec.Struct):
@@ -177,7 +188,7 @@ class CommitLog:
         path = logs[-1]
         content = _content(path)
         records = _Reading(path, content)
-        checkpoint, commits = records.checkpoint(), list(records.commits())
+        checkpoint, commits = records.checkpoint(), list(records.commits(Commit))
         file = open_private(path, "ab")
         if records.end < len(content):
             storage.cut(file, records.end)
@@ -229,7 +240,7 @@ class CommitLog:
         _fold(self.files, commit)
 
 
-def _fold(files: dict[str, File], commit: Commit) -> None:
+def _fold(files: dict[str, File], commit: Changes) -> None:
     """The files that tables are made of behind a commit."""
     for place in commit.removed:
         files.pop(place, None)
@@ -257,7 +268,7 @@ def listed(root: Path) -> Listed | None:
         checkpoint = records.checkpoint()
         found = {each.place: each for each in checkpoint.files}
         journal = msgspec.msgpack.decode(checkpoint.state, type=_State).journal
-        for commit in records.commits():
+        for commit in records.commits(Changes):
             _fold(found, commit)
             journal = journal if commit.journal is None else commit.journal
         return Listed(list(found), journal)
@@ -280,8 +291,8 @@ class _Reading:
         except msgspec.MsgspecError as exc:
             raise unreadable(self._path.parent.parent, exc) from exc
 
-    def commits(self) -> Iterator[Commit]:
-        decoder = msgspec.msgpack.Decoder(Commit)
+    def commits(self, kind: type[_Record]) -> Iterator[_Record]:
+        decoder = msgspec.msgpack.Decoder(kind)
         for record in self._records():
             try:
                 yield decoder.decode(record)

@@ -139,7 +139,7 @@ class Committer:
         finally:
             mark.unlink(missing_ok=True)
 
-    def commit(self, commit: Commit, label: str, now: float = 0.0) -> int:
+    def commit(self, commit: Commit, label: str, now: float | None = None) -> int:
         """Bring in the staged files of a batch, and count what it tells; how many windows are over by it.
 
         Files that it takes out are in no snapshot from now on, and stay on the disk until somebody removes
@@ -148,7 +148,7 @@ class Committer:
         Args:
             commit: with the files that are in the stage, and the places of those that are taken out.
             label: see above.
-            now: Unix seconds, which the times of files that are taken out tell then.
+            now: Unix seconds, which the times of files that are taken out tell then; default the clock's.
 
         Raises:
             OSError: when the disk refuses.
@@ -160,7 +160,7 @@ class Committer:
         self._log.append(commit)
         for place in commit.removed:
             with suppress(FileNotFoundError):
-                os.utime(self.root / place, (now, now))
+                os.utime(self.root / place, None if now is None else (now, now))
         if self._log.is_long:
             self._log.roll(self.state.encode())
         if commit.reports or commit.damaged:  # else nothing has changed of what these tell
