@@ -22,12 +22,13 @@ from pathlib import Path
 
 import msgspec
 
+from ...protocol.errors import JournalError
 from ..arrow import pa, pq
 from ..storage import Storage, lock_file, make_private
 from . import ledger
 from .again import recount
 from .commit_log import Commit, CommitLog, unreadable
-from .files import NEVER, described, stored_files
+from .files import described, stored_files
 from .small import stage_windows, write_small
 from .state import State
 from .summary import File
@@ -226,5 +227,5 @@ def _file(root: Path, place: str) -> File:
     try:
         return described(place, path.stat().st_size, pq.read_metadata(path))
     except (pa.ArrowException, ValueError) as exc:
-        log.warning("%s cannot be read: %s", path, exc)
-        return File(place, 0, path.stat().st_size, 0, NEVER)
+        todo = "put a copy in its place, or remove it: then its rows are taken out of the journal again"
+        raise JournalError(f"{path} cannot be read: {exc}; {todo}") from exc

@@ -174,6 +174,19 @@ def test_a_first_batch_that_is_killed_at_any_step_is_done_once(rows: Rows, tmp_p
         assert lab.rows("statistics", "count", "duplicates") == [(5, 0)]
 
 
+def test_a_damaged_file_is_named_when_what_is_stored_is_counted_anew(lab: Lab, rows: Rows) -> None:
+    lab.record(rows(2))
+    lab.run()
+    shutil.rmtree(lab.tables / FOLDER)
+    (path,) = (lab.tables / "notifications").rglob("*.parquet")
+    path.write_bytes(b"no Parquet")
+    with pytest.raises(JournalError, match=rf"{path.name} cannot be read: .*remove it"):
+        lab.run()
+    path.unlink()
+    lab.run()
+    assert lab.sequences() == [1, 2]
+
+
 def test_a_lost_commit_log_is_counted_anew_from_what_is_stored(lab: Lab, rows: Rows) -> None:
     some = rows(6)
     damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
