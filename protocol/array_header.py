@@ -54,28 +54,31 @@ known: dict[bytes, Header] = {}
 _made: dict[tuple[str, tuple[int, ...], bool], bytes] = {}
 
 
-def make(content: object) -> tuple[bytes, memoryview] | None:
+def make(content: object) -> tuple[bytes, tuple[memoryview]] | None:
     """The head of the frame of a plain array that lies in one piece, and the bytes that go behind it.
 
     None for any other content, which is to be pickled.
     """
-    if not (is_array(content) and content.flags.c_contiguous):
+    if not is_array(content):
         return None
-    dtype = content.dtype
-    if dtype.isbuiltin != 1 or dtype.kind not in _KINDS:
+    dtype, shape = content.dtype, content.shape
+    if dtype.isbuiltin != 1 or (len(shape) > 1 and not content.flags.c_contiguous):
         return None
     array: Any = content  # numpy's stubs know buffers from Python 3.12 on
-    raw = pickle.PickleBuffer(array).raw()
-    kind = dtype.char, content.shape, raw.readonly
+    try:
+        raw = pickle.PickleBuffer(array).raw()
+    except (BufferError, ValueError):  # it does not lie in one piece, or its elements have no plain form
+        return None
+    kind = dtype.char, shape, raw.readonly
     head = _made.get(kind)
     if head is None:
-        if type(content) in copyreg.dispatch_table:
+        if dtype.kind not in _KINDS or type(content) in copyreg.dispatch_table:
             return None
         if len(_made) >= limits.current.known_array_headers:
             _made.clear()
         pickled = pickles.dumps(content, 5, buffer_callback=_beside)
         head = _made[kind] = buffer_head.make(pickled, (raw,))
-    return head, raw
+    return head, (raw,)
 
 
 def _beside(buffer: pickle.PickleBuffer) -> None:

@@ -53,7 +53,7 @@ def encode(content: object, allocate: Allocate | None = None) -> memoryview:
 
     Whatever pickle raises for content that it cannot express passes through.
     """
-    return write(*_taken_apart(content), allocate)
+    return write(*(array_header.make(content) or _taken_apart(content)), allocate)
 
 
 def encode_around(content: object, allocate: Allocate | None = None) -> tuple[memoryview, list[memoryview]]:
@@ -61,14 +61,11 @@ def encode_around(content: object, allocate: Allocate | None = None) -> tuple[me
 
     The frame is whole once each of these views is written; until then it may hold anything there.
     """
-    return _lay_out(*_taken_apart(content), allocate)
+    return _lay_out(*(array_header.make(content) or _taken_apart(content)), allocate)
 
 
 def _taken_apart(content: object) -> tuple[bytes, Sequence[memoryview]]:
-    """The head of a content's frame, and its buffers."""
-    made = array_header.make(content)
-    if made is not None:
-        return made[0], made[1:]
+    """The head of the frame of a content that is pickled, and its buffers."""
     found: list[pickle.PickleBuffer] = []
     pickled = pickles.dumps(content, 5, buffer_callback=found.append)
     views = [buffer.raw() for buffer in found]
@@ -116,12 +113,13 @@ def _lay_out(
     end = offset = len(head)
     for view in views:
         end += -end % ALIGNMENT + view.nbytes
-    frame = memoryview((allocate or _new_memory)(end)).cast("B")[:end]
+    frame = memoryview((allocate or _new_memory)(end))[:end]
     frame[:offset] = head
     places: list[memoryview] = []
     for view in views:
-        start = offset + -offset % ALIGNMENT
-        frame[offset:start] = bytes(start - offset)
+        if gap := -offset % ALIGNMENT:
+            frame[offset : offset + gap] = bytes(gap)
+        start = offset + gap
         offset = start + view.nbytes
         places.append(frame[start:offset])
     return frame, places

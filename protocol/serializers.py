@@ -84,8 +84,8 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
     """
     try:
         array = array_header.make(content)
-        if array is not None and array[1].nbytes > buffers.LARGE:
-            return "buffers", buffers.write(array[0], array[1:], allocate)
+        if array is not None and array[1][0].nbytes > buffers.LARGE:
+            return "buffers", buffers.write(*array, allocate)
         outside = buffers.Outside()
         if pickles.is_bulky(content):
             found = pickles.pieces(content, pickle.HIGHEST_PROTOCOL, outside)

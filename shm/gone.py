@@ -7,14 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-
-class _Reference(weakref.ref[Any]):
-    __slots__ = ("call",)
-
-    call: Callable[[], object]
-
-
-_kept: dict[int, _Reference] = {}  # by their own ids: what they refer to may have no hash
+_kept: dict[int, tuple[weakref.ref[Any], Callable[[], object]]] = {}
+"""By the ids of references, because what these refer to may have no hash."""
 
 
 def when_gone(thing: object, call: Callable[[], object]) -> None:
@@ -24,12 +18,11 @@ def when_gone(thing: object, call: Callable[[], object]) -> None:
         thing: that can be referred to weakly.
         call: takes no lock, and does not keep the object.
     """
-    reference = _Reference(thing, _end)
-    reference.call = call
-    _kept[id(reference)] = reference
+    reference = weakref.ref(thing, _end)
+    _kept[id(reference)] = reference, call
 
 
 def _end(reference: weakref.ref[Any]) -> None:
     kept = _kept.pop(id(reference), None)
     if kept is not None and not sys.is_finalizing():
-        kept.call()
+        kept[1]()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
 
 from ....protocol import serializers
 from ....protocol.codec import Codec
@@ -66,7 +65,7 @@ class Encoding:
             LocalProtocolError: when it is too large.
         """
         content, name = published.content, self._codec.serializer
-        kind = cast("type[object]", type(content))
+        kind: object = type(content)  # pyright: ignore[reportUnknownVariableType]
         if name == "pickle" and kind in SCALARS and not (kind in SIZED and len(content) > UNIX_LIMIT):
             body = serializers.encode_pickle(content)
             if len(body) <= UNIX_LIMIT:
