@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import limits
@@ -43,7 +43,7 @@ MAX_BYTES = 1 << 30
 """Bytes of all blocks of a publisher."""
 
 
-_UNSEEN: weakref.ref[Any] = weakref.ref(set[None]())
+_NOTHING = memoryview(b"")
 
 
 class Slot:
@@ -57,25 +57,22 @@ class Slot:
         address: where the content begins in this process.
     """
 
-    __slots__ = ("_lent", "address", "block", "buffer", "fd", "size")
+    __slots__ = ("_open", "address", "block", "buffer", "fd", "size")
 
     def __init__(self, entry: _Entry, size: int) -> None:
-        # Every view of the buffer keeps this array.
-        lent = np.frombuffer(entry.block.buffer, np.uint8, size)
-        entry.lent = weakref.ref(lent)
         self.block = entry.block_id
         self.size = size
         self.fd = entry.block.fd
         self.address = entry.block.address
-        self.buffer = lent.data
-        self._lent: object = lent
+        self.buffer = memoryview(entry.lent)[:size]
+        self._open = True
 
     def take_away(self) -> bool:
         """Take the buffer away from whoever wrote it; False when that was done before."""
-        if self._lent is None:
+        if not self._open:
             return False
-        self._lent = None
-        buffer, self.buffer = self.buffer, memoryview(b"")
+        self._open = False
+        buffer, self.buffer = self.buffer, _NOTHING
         try:
             buffer.release()
         except BufferError:
@@ -86,16 +83,24 @@ class Slot:
 class _Entry:
     """A block, who holds it, who has its descriptor, what its writer may still see, when it was freed."""
 
-    __slots__ = ("block", "block_id", "holders", "known", "lent", "retired", "turn")
+    __slots__ = ("_unseen", "block", "block_id", "holders", "known", "lent", "retired", "turn")
 
     def __init__(self, block_id: int, block: Block) -> None:
         self.block_id = block_id
         self.block = block
         self.holders: set[Hashable] = set()
         self.known: set[Hashable] = set()
-        self.lent: weakref.ref[Any] = _UNSEEN
+        self.lent: Any = np.frombuffer(block.buffer, np.uint8)
         self.retired = False
         self.turn = 0
+        self._unseen = self._references()
+
+    def _references(self) -> int:
+        return getrefcount(self.lent)
+
+    def is_seen(self) -> bool:
+        """Whether its writer sees it, or anything that was made of its buffer: each keeps the array."""
+        return self._references() > self._unseen
 
 
 class Ring:
@@ -157,7 +162,7 @@ class Ring:
             largest = max(4 * size, warm.LEAST)
             for entry in reversed(self._free.values()):
                 # It has room, wastes little, and no writer still sees it.
-                if size <= entry.block.size <= largest and entry.lent() is None:
+                if size <= entry.block.size <= largest and not entry.is_seen():
                     del self._free[entry.block_id]
                     self._free_bytes -= entry.block.size
                     self._writing[entry.block_id] = entry
@@ -295,7 +300,7 @@ class Ring:
 
     def _collect(self) -> None:
         for entry in list(self._writing.values()):
-            if entry.lent() is None:
+            if not entry.is_seen():
                 del self._writing[entry.block_id]
                 self._settle(entry)
 
@@ -306,7 +311,7 @@ class Ring:
             self.refused += not self._closed
             return False
         # Those that their writer still sees are of no use yet.
-        for entry in sorted(self._free.values(), key=lambda entry: entry.lent() is None):
+        for entry in sorted(self._free.values(), key=lambda entry: not entry.is_seen()):
             if self._has_room(size):
                 break
             self._let_go(entry)
@@ -379,6 +384,7 @@ class Ring:
             self._free_bytes -= entry.block.size
         self._writing.pop(entry.block_id, None)
         self._count(-1, -entry.block.size)
+        entry.lent = None
         entry.block.close()
         for holder in entry.known:
             self._dropped.setdefault(holder, []).append(entry.block_id)
