@@ -93,7 +93,7 @@ class _Entry:
         self.lent: Any = np.frombuffer(block.buffer, np.uint8)
         self.retired = False
         self.turn = 0
-        self._unseen = self._references()
+        self._unseen = self._references()  # which nothing but this attribute may be by now
 
     def _references(self) -> int:
         return getrefcount(self.lent)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Notification
-from pzc.agents.notifications.links.arrivals import Arrival, Flow, HeldArrivals
+from pzc.agents.notifications.links.arrivals import FREED, Arrival, Flow, HeldArrivals
 from pzc.protocol.errors import DecodeError, RemoteProtocolError
 
 from tests.contract.rigs.peers import run_threads
@@ -145,12 +145,13 @@ def test_half_a_window_is_told_now() -> None:
 def test_blocks_of_a_topic_with_a_window_are_given_back_together() -> None:
     news = News()
     news.flow.half = 16
-    arrivals = [leased(news, number, 1) for number in range(1, 7)]
-    for arrival in arrivals[:4]:
+    some = FREED // MIB
+    arrivals = [leased(news, number, 1) for number in range(1, some + 3)]
+    for arrival in arrivals[:some]:
         arrival.consumed()
     assert news.told == [False, True]
-    assert news.report() == (6, 4, [])
-    arrivals[4].consumed()
+    assert news.report() == (some + 2, some, [])
+    arrivals[some].consumed()
     assert news.told[-1] is False
 
 

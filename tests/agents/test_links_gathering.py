@@ -60,7 +60,7 @@ def opened(agent: Agent, reader: UnixReader) -> LinkSubscriber:
 
 
 @pytest.mark.usefixtures("endless")
-def test_what_lies_in_blocks_waits_for_no_more_of_its_burst_than_fits_a_cache() -> None:
+def test_what_lies_in_blocks_waits_for_some_of_its_burst_and_not_for_all() -> None:
     array = np.zeros(LENT // 4, np.uint8)
     with Agent() as agent, UnixReader(agent, wish("t")) as reader:
         subscriber = opened(agent, reader)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import resource
 import threading
 from collections.abc import Callable, Iterator
@@ -297,6 +298,28 @@ def test_a_block_is_not_written_again_while_its_former_writer_sees_it(ring: Ring
     assert set(array.tolist()) == {7}
     del array
     gc.collect()
+    assert block in {publish(ring, "a").block for _ in range(BUFFERS)}
+
+
+LOOKS: dict[str, Callable[[memoryview], object]] = {
+    "slice": lambda buffer: buffer[5:],
+    "cast": lambda buffer: buffer.cast("H")[1:],
+    "read-only": lambda buffer: buffer.toreadonly(),
+    "array": lambda buffer: np.frombuffer(buffer, np.uint8)[3:].reshape(-1),
+    "out of band": lambda buffer: pickle.PickleBuffer(buffer),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_anything_that_was_made_of_its_buffer_keeps_a_block(
+    ring: Ring, look: Callable[[memoryview], object]
+) -> None:
+    slot = allocate(ring)
+    block, seen = slot.block, [look(slot.buffer)]
+    ring.publish(slot, ["a"])
+    ring.end(block, "a")
+    assert publish(ring).block != block
+    seen.clear()
     assert block in {publish(ring, "a").block for _ in range(BUFFERS)}
 
 

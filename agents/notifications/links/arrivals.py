@@ -31,7 +31,7 @@ from ....protocol.notification import Notification
 
 Make = Callable[[], Notification]
 
-FREED = 4 << 20
+FREED = 8 << 20
 """Bytes of blocks of a topic with a window that are given back together, because each word costs."""
 
 GATHERED = 1000

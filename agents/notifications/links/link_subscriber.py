@@ -42,9 +42,9 @@ _body_of = attrgetter("body")
 GATHERED = 256
 """Messages of a burst that wait for one another, at most half of the smallest window of those waited for."""
 
-LENT = 4 << 20
-"""Bytes in blocks that wait for others of their burst: with more under way, a block has left the processor's
-cache before it is written again."""
+LENT = 8 << 20
+"""Bytes in blocks that wait for others of their burst: a message, and the word that gives its blocks back,
+cost together as much as to copy two or three megabytes."""
 
 
 class LinkSubscriber(Subscriber):
