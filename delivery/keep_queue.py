@@ -33,10 +33,10 @@ as sums, for each topic of an interest by itself, perhaps before older messages,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count, islice
-from typing import Generic
+from typing import Any, Generic
 
 from .claim_queue import OVERHEAD, ClaimQueue
 from .claims import Loss, M
@@ -202,7 +202,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         for interest in claims:
             part = interest.parts.get(key if interest.apart else "")
             if part is not None:
-                while part.waiting and len(part.waiting) + part.held >= interest.bound:
+                while len(part.waiting) + part.held >= interest.bound and part.waiting:
                     self._evict(interest, part)
         if self.bytes + size > self._max_bytes or self.waiting >= MOST or not self._measured:
             while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
@@ -221,8 +221,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         """A letter waits for its claims, behind all that waits for them."""
         order, key, size, claims = next(self._orders), letter.key, letter.size, letter.claims
         for interest in claims:
-            place = key if interest.apart else ""
-            part = interest.parts.get(place) or interest.parts.setdefault(place, Part())
+            place, parts = key if interest.apart else "", interest.parts
+            part = parts[place] if place in parts else parts.setdefault(place, Part())
             part.waiting.append(order)
             part.bytes += size
             if self._heap is not None:
@@ -308,11 +308,11 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 break
             orders.append(order)
         fresh = [letters.pop(order) for order in orders]
-        for letter in fresh:
-            for interest in letter.claims:
-                part = interest.parts[letter.key if interest.apart else ""]
-                part.waiting.popleft()
-                part.held += 1
+        for several, parts in _alike(fresh):
+            for _, part in parts:
+                part.held += len(several)
+                for _ in several:
+                    part.waiting.popleft()
         self._under_way.sent(fresh)
         self.waiting -= len(fresh)
         if not letters:
@@ -334,16 +334,14 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     def done(self, received: int, upto: int, others: Iterable[int] = ()) -> list[Letter[M]]:
         """See `ClaimQueue.done`."""
         done = self._done(received, upto, others)
-        for letter in done:
-            size, key = letter.size, letter.key
+        for several, parts in _alike(done):
+            size = sum([letter.size for letter in several])
             self.bytes -= size
-            for interest in letter.claims:
-                interest.delivered += 1
-                part = interest.parts[key if interest.apart else ""]
-                part.held -= 1
+            for interest, part in parts:
+                interest.delivered += len(several)
+                part.held -= len(several)
                 part.bytes -= size
-                if not part.held:
-                    interest.tidy(key, part)
+                interest.tidy(several[0].key, part)
         self.delivered += len(done)
         while self._tellings and self._tellings[0][0] <= upto:
             _, told, total = self._tellings.popleft()
@@ -377,3 +375,19 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             for interest in letter.claims:
                 if self.has(interest):
                     self._wait(letter.copy((interest,)))
+
+
+def _alike(letters: Sequence[Letter[M]]) -> Iterator[tuple[list[Letter[M]], list[tuple[Kept, Part]]]]:
+    """Letters that are for the same claims and key, in succession; these claims, and their parts."""
+    several: list[Letter[M]] = []
+    for letter in letters:
+        if several and (letter.claims is not several[0].claims or letter.key != several[0].key):
+            yield several, _parts_of(several[0])
+            several = []
+        several.append(letter)
+    if several:
+        yield several, _parts_of(several[0])
+
+
+def _parts_of(letter: Letter[Any]) -> list[tuple[Kept, Part]]:
+    return [(each, each.parts[letter.key if each.apart else ""]) for each in letter.claims]

@@ -52,10 +52,11 @@ class UnderWay(Generic[E]):
 
     def sent(self, entries: Iterable[E]) -> None:
         """Entries go for the first time, at the next positions."""
+        kept, position = self._entries, self.next - 1
         for position, entry in enumerate(entries, self.next):
             entry.position = position
-            self._entries[position] = entry
-            self.next = position + 1
+            kept[position] = entry
+        self.next = position + 1
 
     def received(self, position: int) -> None:
         """The reader has everything up to it: that is never sent again.
