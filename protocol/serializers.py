@@ -295,7 +295,7 @@ _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 
 
 def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes:
-    prepared = _prepare(content)
+    prepared = content if type(content) in _SCALARS else _prepare(content)
     try:
         return _MSGPACK.encode(prepared)
     except OverflowError:
