@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import threading
 from time import monotonic, time_ns
-from typing import NamedTuple, cast
+from typing import cast
+
+from msgspec import Struct
 
 from ...delivery.claims import Interest
 from ...protocol.errors import AgentClosed, LocalProtocolError
@@ -34,7 +36,7 @@ _MOST_PLANS = 10_000
 _MOST_WINDOWS = 8
 
 
-class Plan(NamedTuple):
+class Plan(Struct, frozen=True, eq=False):
     """What publishing one topic takes; valid until links, mailboxes, filters, or what is said of it change.
 
     Attributes:
@@ -141,25 +143,22 @@ class Publisher:
         except BaseException:
             subscribers.withdraw(publication)
             raise
-        if publication.carriers or publication.route.mailboxes:
+        mailboxes = publication.route.mailboxes
+        if mailboxes or publication.carriers:
             subscribers.flush(publication)
             if published.waited:
                 subscribers.wait_until_done(publication)
-            if not number & SHARE - 1 and publication.route.mailboxes and not self._loop.in_thread():
-                give_way(publication.route.mailboxes, publication.since)
+            if not number & SHARE - 1 and mailboxes and not self._loop.in_thread():
+                give_way(mailboxes, publication.since)
         return number
 
     def _publish(
         self, publication: Publication, dialects: tuple[str, ...] | None, ack_wait: float | None
     ) -> int:
-        subscribers, broadcast, topic, admitted = (
-            self._subscribers,
-            self._broadcast,
-            publication.published.topic,
-            False,
-        )
+        subscribers, published, admitted = self._subscribers, publication.published, False
+        broadcast, topic = self._broadcast, published.topic
         if self.declared.classes:
-            self.declared.check(topic, publication.published.content)
+            self.declared.check(topic, published.content)
         while True:
             if self.closed:
                 raise _over()
@@ -175,22 +174,21 @@ class Publisher:
             if plan.waits and not (plan.has_room() or subscribers.admission.admit(publication)):
                 subscribers.admission.wait(publication)
                 continue
-            if plan.plain and not publication.published.serializer:
-                subscribers.encoding.encode(
-                    publication.published, blocks=plan.route.blocks, arrays=plan.route.arrays
-                )
-            elif plan.mailed and not publication.published.serializer:
-                publication.mail = publication.mail or subscribers.encoding.copy(
-                    publication.published, plan.arrays
-                )
+            if plan.plain and not published.serializer:
+                subscribers.encoding.encode(published, blocks=plan.route.blocks, arrays=plan.route.arrays)
+            elif plan.mailed and not published.serializer:
+                publication.mail = publication.mail or subscribers.encoding.copy(published, plan.arrays)
             elif plan.encodes:
                 self._encode(publication, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
-            publication.carriers = (
-                (*publication.route.subscribers, broadcast) if voices else publication.route.subscribers
-            )
+            carriers = plan.route.subscribers
+            publication.carriers = (*carriers, broadcast) if voices else carriers
             late = version if dialects is None else None
-            if taken := (self._air if voices else self._number)(publication, plan, number, voices, late):
+            if voices:
+                taken = self._air(publication, plan, number, voices, late)
+            else:
+                taken = self._number(publication, plan, number, voices, late)
+            if taken:
                 return taken
 
     def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
@@ -267,13 +265,8 @@ class Publisher:
         never waited for. A filter that came before the number was taken is served: it changed the version
         first.
         """
-        published, subscribers, numbers, broadcast = (
-            publication.published,
-            self._subscribers,
-            self._numbers,
-            self._broadcast,
-        )
-        topic = published.topic
+        published, subscribers, numbers = publication.published, self._subscribers, self._numbers
+        broadcast, topic = self._broadcast, published.topic
         if sealed is None:
             published.sent_ms = time_ns() // 1_000_000
         encoded = publication.mail or publication.aired

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from ....delivery.claims import Claim, Interest
@@ -16,28 +14,28 @@ from .published import Published
 from .subscriber import Subscriber
 
 
-class Route(NamedTuple):
+class Route(Struct, frozen=True, eq=False):
     """Where a topic goes.
 
     Attributes:
         subscribers: every link that wants it, or some of its keys; those that are suspended count it.
-        claims: of each of them, what gets a message without a key.
+        plain: each of them with what gets a message without a key.
         waits: the publisher may have to wait for one of them.
         remote: somebody needs a body.
         blocks: somebody reads blocks.
         arrays: everybody reads ``buffers``.
         mailboxes: that get any message of it.
-        kept: of each of them, what gets a message without a key.
+        kept: each of them with what gets a message without a key.
     """
 
     subscribers: tuple[LinkSubscriber, ...] = ()
-    claims: tuple[tuple[Interest, ...], ...] = ()
+    plain: tuple[tuple[LinkSubscriber, tuple[Interest, ...]], ...] = ()
     waits: bool = False
     remote: bool = False
     blocks: bool = False
     arrays: bool = True
     mailboxes: tuple[MailboxSubscriber, ...] = ()
-    kept: tuple[tuple[Kept, ...], ...] = ()
+    kept: tuple[tuple[MailboxSubscriber, tuple[Kept, ...]], ...] = ()
 
 
 NOWHERE = Route()
@@ -55,13 +53,13 @@ def route_of(
     ]
     return Route(
         subscribers,
-        tuple(subscriber.queue.matching(topic, "") for subscriber in subscribers),
+        tuple((subscriber, subscriber.queue.matching(topic, "")) for subscriber in subscribers),
         any(subscriber.waits(topic) for subscriber in (*subscribers, *mailboxes)),
         bool(remote),
         zero_copy and any(subscriber.takes_blocks for subscriber in remote),
         all(subscriber.arrays for subscriber in remote),
         mailboxes,
-        tuple(mailbox.queue.matching(topic, "") for mailbox in mailboxes),
+        tuple((mailbox, mailbox.queue.matching(topic, "")) for mailbox in mailboxes),
     )
 
 

@@ -113,26 +113,26 @@ class Subscribers:
 
         ``size``: bytes of the content; 0 when nobody needed it encoded.
         """
-        published = publication.published
+        published, route, since, mail = (
+            publication.published, publication.route, publication.since, publication.mail
+        )  # fmt: skip
         topic, key = published.topic, published.key
         published.number = number
         if number == 1 or topic in self.withdrawn:
             self._offer(topic)
-        self.meters[topic].add(publication.since, 1, size)
-        if publication.route.mailboxes and publication.mail is not None:
-            name, body = publication.mail
+        self.meters[topic].add(since, 1, size)
+        if mail is not None:
+            name, body = mail
             sent_ms = published.sent_ms
             mailed = Mailed(topic, Row(number, sent_ms, key, name, body))
             if publication.proof is not None:
                 body, msgid, signature = publication.proof
                 mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
-            for mailbox, kept in zip(publication.route.mailboxes, publication.route.kept, strict=True):
-                mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, publication.since)
-        if publication.route.subscribers or published.slot is not None:
+            for mailbox, kept in route.kept:
+                mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, since)
+        if route.plain or published.slot is not None:
             took: list[LinkSubscriber] = []
-            for subscriber, claims in zip(
-                publication.route.subscribers, publication.route.claims, strict=True
-            ):
+            for subscriber, claims in route.plain:
                 if key:
                     claims = subscriber.queue.matching(topic, key)
                 if subscriber.post(published, claims, publication.passed):
