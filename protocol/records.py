@@ -15,6 +15,7 @@ Whoever reads records trusts the line that they came over: `Opener` verifies no 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -64,13 +65,32 @@ class Tags:
         lengths = len(header), len(serializer), len(msgid), len(content)
         known, opening = self._known
         if known != lengths:
-            whole = signing.covered(self._parties, header, serializer, msgid, lengths[3])
-            opening = whole[: len(whole) - sum(lengths[:3])]
+            opening = self._opening(header, serializer, msgid, content)
             self._known = lengths, opening
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(b"".join((opening, header, serializer, msgid, content)))
         outer.update(inner.digest())
         return outer.digest()
+
+    def of_each(
+        self, headers: Sequence[bytes], serializer: bytes, msgids: Sequence[bytes], contents: Sequence[Buffer]
+    ) -> list[bytes]:
+        """The tags of many notifications, whose serializer is the same."""
+        made, known, opening = list[bytes](), (-1, -1, -1), b""
+        new_inner, new_outer, join = self._inner.copy, self._outer.copy, b"".join
+        for header, msgid, content in zip(headers, msgids, contents, strict=True):
+            lengths = len(header), len(msgid), len(content)
+            if known != lengths:
+                known, opening = lengths, self._opening(header, serializer, msgid, content)
+            inner, outer = new_inner(), new_outer()
+            inner.update(join((opening, header, serializer, msgid, content)))
+            outer.update(inner.digest())
+            made.append(outer.digest())
+        return made
+
+    def _opening(self, header: bytes, serializer: bytes, msgid: bytes, content: Buffer) -> bytes:
+        whole = signing.covered(self._parties, header, serializer, msgid, len(content))
+        return whole[: len(whole) - len(header) - len(serializer) - len(msgid)]
 
 
 class _Shared(NamedTuple):
@@ -102,10 +122,10 @@ class Records:
         codec: whose key of notifications and suite count.
         sender: agent id.
         epoch: of the sender.
-        urn: gives a fresh message id of that epoch for a time in Unix milliseconds.
+        urn: gives a fresh frame 3 of that epoch for a time in Unix milliseconds.
     """
 
-    def __init__(self, codec: Codec, sender: str, epoch: int, urn: Callable[[int], str]) -> None:
+    def __init__(self, codec: Codec, sender: str, epoch: int, urn: Callable[[int], bytes]) -> None:
         self._codec = codec
         self._sender = sender
         self._epoch = epoch
@@ -126,21 +146,43 @@ class Records:
         Raises:
             LocalProtocolError: when no header can carry topic, number and key.
         """
-        large = len(body) > LARGE
-        shared = self._known.get((topic, serializer, large)) or self._meet(topic, serializer, large)
+        shared = self._shared(topic, serializer, len(body) > LARGE)
         opening, roomy, name, tags, sealer, stamped, mark = shared
         simple = roomy and not key
         header = b"%b%d+" % (opening, number) if simple else close_header(opening, number, key)
-        urn = self._urn(sent_ms)
-        msgid = urn.encode()
+        msgid = self._urn(sent_ms)
         if tags is not None:
             return header, name, body, msgid, tags.of(header, name, msgid, body).join(mark)
-        stamp = ids.parse_urn(urn) if stamped else _ANY_STAMP
+        stamp = ids.parse_urn(msgid.decode()) if stamped else _ANY_STAMP
         tag, content = sealer.seal(stamp, header, name, msgid, body)
         return header, name, content, msgid, tag.join(mark)
 
-    def prove(self, topic: str, row: Row) -> Row:
-        """A row with frames 2 to 4; without id and signature when no header can carry it."""
+    def prove(self, topic: str, rows: Sequence[Row]) -> list[Row]:
+        """Rows with frames 2 to 4; one that no header can carry stays without id and signature."""
+        serializers = {row.serializer for row in rows}
+        if len(serializers) == 1 and max([len(row.body) for row in rows]) <= LARGE:
+            with contextlib.suppress(ProtocolError):  # which is said of the row that it is about
+                shared = self._shared(topic, serializers.pop(), False)
+                if shared.tags is not None:
+                    return self._prove_alike(shared, shared.tags, rows)
+        return [self._prove(topic, row) for row in rows]
+
+    def _prove_alike(self, shared: _Shared, tags: Tags, rows: Sequence[Row]) -> list[Row]:
+        """Column by column, which takes half the time."""
+        opening, urn, mark = shared.opening, self._urn, shared.mark
+        simple = shared.roomy and not any(row.key for row in rows)
+        headers = [
+            b"%b%d+" % (opening, row.number) if simple else close_header(opening, row.number, row.key)
+            for row in rows
+        ]
+        msgids = [urn(row.sent_ms) for row in rows]
+        found = tags.of_each(headers, shared.serializer, msgids, [row.body for row in rows])
+        return [
+            Row(row.number, row.sent_ms, row.key, row.serializer, row.body, 0, 0, msgid, tag.join(mark))
+            for row, msgid, tag in zip(rows, msgids, found, strict=True)
+        ]
+
+    def _prove(self, topic: str, row: Row) -> Row:
         number, sent_ms, key, name, body = row.number, row.sent_ms, row.key, row.serializer, row.body
         try:
             _, _, content, msgid, signature = self.seal(topic, number, key, sent_ms, name, body)
@@ -148,7 +190,10 @@ class Records:
             return row
         return Row(number, sent_ms, key, name, content, 0, 0, msgid, signature)
 
-    def _meet(self, topic: str, serializer: str, large: bool) -> _Shared:
+    def _shared(self, topic: str, serializer: str, large: bool) -> _Shared:
+        known = self._known.get((topic, serializer, large))
+        if known is not None:
+            return known
         keyring, opening = self._codec.keyring, open_header(PZC01, self._sender, topic)
         signer = None if keyring is None else keyring.publishing
         suite = self._codec.suite or (_GMAC if large else _HMAC)

@@ -58,7 +58,7 @@ class Bench:
     def __init__(self, executor: Executor, suite: str | None = None) -> None:
         self.codec = Codec(Keyring.from_key(KEY), suite=suite)
         key_id = Keyring.from_key(KEY).active.key_id
-        self._records = Records(self.codec, PUBLISHER, EPOCH, MessageIds(EPOCH).next_urn)
+        self._records = Records(self.codec, PUBLISHER, EPOCH, MessageIds(EPOCH).next_urn_frame)
         peer = Peer("tcp://127.0.0.1:1", "PZC01", PUBLISHER, EPOCH, "psu", "", 0, {}, key_id)
         self.roster, self._executor, self._key_id = Roster(), executor, key_id
         self.intake = MailboxIntake(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from pzc.protocol.link_messages import Row
@@ -12,13 +14,14 @@ from examples.lab import station
 prove = Records.prove
 
 
-def prove_and_change_one_bit(self: Records, topic: str, row: Row) -> Row:
-    proven = prove(self, topic, row)
-    if row.number != 6:
-        return proven
-    content = bytearray(proven.body)
+def prove_and_change_one_bit(self: Records, topic: str, rows: Sequence[Row]) -> list[Row]:
+    return [_changed(row) if row.number == 6 else row for row in prove(self, topic, rows)]
+
+
+def _changed(row: Row) -> Row:
+    content = bytearray(row.body)
     content[len(content) // 2] ^= 1
-    return replace(proven, body=bytes(content))
+    return replace(row, body=bytes(content))
 
 
 class CameraStation(station.CameraStation):

@@ -41,7 +41,7 @@ def codec_of(suite: str | None) -> Codec:
 
 
 def records_of(codec: Codec, epoch: int = EPOCH) -> Records:
-    return Records(codec, SENDER, epoch, MessageIds(epoch).next_urn)
+    return Records(codec, SENDER, epoch, MessageIds(epoch).next_urn_frame)
 
 
 def opener_of(codec: Codec, **other: Any) -> Opener:
@@ -53,7 +53,7 @@ def proven(
     records: Records, number: int = 1, key: str = "", body: bytes = BODY, topic: str = "level", ms: int = MS
 ) -> Row:
     """A row with the proof of its notification."""
-    return records.prove(topic, Row(number, ms, key, "msgpack", body))
+    return records.prove(topic, [Row(number, ms, key, "msgpack", body)])[0]
 
 
 @SUITES
@@ -97,6 +97,24 @@ def test_a_signature_covers_all_frames_and_their_lengths() -> None:
     covered = b"PZC01\x03\x01" + lengths + key.key_id.encode() + header + name + msgid + body
     tag = hmac.digest(key.hmac_key, covered, hashlib.sha256)
     assert signature == b"\x01" + tag + key.key_id.encode()
+
+
+@SUITES
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["", "a b", "k" * 2040]), st.integers(0, 300), st.booleans()), max_size=6
+    )
+)
+def test_many_are_proven_as_each_alone(suite: str | None, parts: list[tuple[str, int, bool]]) -> None:
+    codec = codec_of(suite)
+    rows = [
+        Row(10**at, MS + at, key, "msgpack" if packed else "json", bytes(size * size))
+        for at, (key, size, packed) in enumerate(parts)
+    ]
+    together, alone = records_of(codec), records_of(codec)
+    made = together.prove("level", rows)
+    assert made == [row for each in rows for row in alone.prove("level", [each])]
+    assert [bool(row.msgid) for row in made] == [len(row.key) < 2000 for row in rows]
 
 
 def test_each_has_an_id_of_its_own() -> None:
@@ -203,3 +221,6 @@ def test_tags_are_those_of_the_sealer_whatever_the_lengths(frames: list[tuple[by
     for header, name, msgid, content in frames:
         sealed, _ = sealer.seal(Stamp(0, 0, 7), header, name, msgid, content)
         assert tags.of(header, name, msgid, content) == sealed
+    headers, _, msgids, contents = zip(*frames, strict=True)
+    each = [tags.of(header, b"json", msgid, content) for header, _, msgid, content in frames]
+    assert tags.of_each(headers, b"json", msgids, contents) == each

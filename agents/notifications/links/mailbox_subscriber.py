@@ -219,9 +219,10 @@ class MailboxSubscriber(Subscriber):
         """Seal what goes, where its reader wants that, and place it where the transport takes it."""
         notify, _, contents = batch
         if self.signs and contents:
-            rows = iter(seal(contents, self._records, self._lock))
+            rest = iter(contents)
             for run in notify.runs:
-                run.rows[:] = islice(rows, len(run.rows))
+                mailed = list(islice(rest, len(run.rows)))
+                run.rows[:] = seal(run.topic, mailed, self._records, self._lock)
         if transport.blocks and len(contents) == 1 and self._shares(contents[0].topic):
             return self._placed(batch, transport, notify.runs[0].rows[0].body)
         return batch

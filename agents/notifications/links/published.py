@@ -53,10 +53,17 @@ class Mailed(Struct, eq=False, gc=False):
     sealed: Row | None = None
 
 
-def seal(mailed: Sequence[Mailed], records: Records, lock: AbstractContextManager[object]) -> list[Row]:
-    """Rows with their proofs, made without any lock where there is none; ``lock``: of whoever shares them."""
-    made = [each.sealed or records.prove(each.topic, each.row) for each in mailed]
+def seal(
+    topic: str, mailed: Sequence[Mailed], records: Records, lock: AbstractContextManager[object]
+) -> list[Row]:
+    """Rows of a topic with their proofs, made without any lock where there is none.
+
+    ``lock``: of whoever shares them.
+    """
+    bare = [each for each in mailed if each.sealed is None]
+    made = records.prove(topic, [each.row for each in bare])
     with lock:  # what two threads made at once is what the first one made
-        for each, row in zip(mailed, made, strict=True):
-            each.sealed = each.sealed or row
+        for each, row in zip(bare, made, strict=True):
+            if each.sealed is None:
+                each.sealed = row
     return [each.sealed or each.row for each in mailed]
