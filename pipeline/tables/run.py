@@ -263,7 +263,8 @@ def _remade(
     days = tuple(_EPOCH + datetime.timedelta(number) for number in numbers)
     replaced = [file for file in committer.files if _is_replaced(file, settings, days)]
     _check_verified(journal, reports, replaced)
-    kept = [file for file in committer.files if file not in replaced]
+    gone = {file.place for file in replaced}
+    kept = [file for file in committer.files if file.place not in gone]
     state = recount(committer.root, workers, kept, before)
     staged = stage.leave_out_copies(reports, state)
     commit = staged.commit(settings, (), time.time_ns() // 1000)
