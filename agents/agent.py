@@ -153,7 +153,7 @@ class Agent:
         self._subscribing = Subscribing(protocol, counters, self.client, new_client, self.settings, self.name)
         self._listening = Listening(
             self._subscribing, self._callbacks, self._named, self._naming,
-            partial(Watching, self._naming), self._new_coroutines, self.check_usable,
+            partial(Watching, self._naming), partial(Coroutines, self.name), self.check_usable,
         )  # fmt: skip
         self._flows = Flows(
             self._naming, self._callbacks, self._subscribing.follow, self.exchange, self._listening.join
@@ -311,9 +311,6 @@ class Agent:
 
     def _choose(self, entry: Entry, timeout: float) -> str:
         return self._named.choose(entry, timeout)
-
-    def _new_coroutines(self) -> Coroutines:
-        return Coroutines(self.name)
 
     def _on_lock_change(self, change: Changed) -> None:
         by = "" if change.by is None or change.by == change.owner else f" by {change.by.label}"

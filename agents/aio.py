@@ -17,12 +17,12 @@ from ..protocol.shown import shown
 from ..transport.wire import Protocol
 from . import proxy as synchronous
 from .client import batches, locking
-from .client.arguments import checked_target
 from .client.awaitable.link import Link
 from .client.awaitable.reference import RemoteReference
 from .client.awaitable.slots import end_own
 from .client.awaitable.threads import in_thread, outcome
 from .client.reference import explained
+from .client.terms import checked_target
 
 
 @explained

@@ -20,8 +20,7 @@ from .client.reference import RemoteReference
 from .client.served import ServedObject
 from .client.streams import RemoteStream
 from .client.terms import checked_timeout
-from .leasing import lease
-from .proxy import refer_later
+from .proxy import lease, refer_later
 
 
 class _Attachment(ServedObject):

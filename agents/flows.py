@@ -17,7 +17,7 @@ from .client import answers
 from .interfaces import Watching
 from .naming.connections import Connections
 from .naming.naming import Naming
-from .naming.topology import Flowing, followers, graph_of
+from .naming.watching import Flowing, followers, graph_of
 from .notifications.merged import Make, Merged
 from .notifications.subscribing import OnClose
 from .notifications.subscription import Subscription

@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
 from ..delivery.policies import Policy
-from ..discovery.place import Place
+from ..discovery.records import Place
 from ..protocol.errors import PzcError
 from ..protocol.frames import Buffer
 from ..protocol.notification import Callback, Notification

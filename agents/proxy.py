@@ -1,10 +1,11 @@
-"""Proxy: a remote object, held as if it were local."""
+"""Proxy: a remote object, held as if it were local; and the agent behind proxies."""
 
 from __future__ import annotations
 
 import copyreg
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol import portable, unpickle_rules, values
@@ -12,16 +13,37 @@ from ..protocol.errors import ConfigError, DecodeError, PzcError
 from ..protocol.paths import Path, parse, text
 from ..protocol.shown import shown
 from ..transport.helpers import aside
+from ..transport.tables import Leases
 from ..transport.wire import Protocol
-from .client.arguments import remote_of
+from .agent import Agent
 from .client.described import About
 from .client.member import Member, refer
 from .client.reference import Later, RemoteReference, explained
 from .client.remote import RemoteObject
-from .leasing import lease
+from .client.terms import remote_of
 
 if TYPE_CHECKING:
     from .stubs.typing_helpers import Remote
+
+
+_agents: Leases[Agent] = Leases()
+
+
+def lease(protocol: Protocol | None) -> tuple[Agent, Callable[[], None]]:
+    """The process's agent for a protocol, and what gives it back, to be called once.
+
+    Raises:
+        ConfigError, BindError: as `Agent`.
+    """
+    protocol = protocol or Protocol()
+    agent = _agents.lease(protocol.fingerprint, partial(Agent, name="", protocol=protocol))
+    return agent, partial(_release, agent)
+
+
+def _release(agent: Agent) -> None:
+    if _agents.release(agent):
+        agent.stop()
+
 
 _LONGEST = 1024  # characters of a target
 

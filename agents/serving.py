@@ -24,10 +24,10 @@ from .agent import Agent
 from .current import current
 from .proxy import Proxy
 from .server import process
-from .server.answers import Answers
-from .server.audit import CALLS, Audit
+from .server.answers import Answers, FuturesOfOriginals
+from .server.audit import Audit
 from .server.audit_calls import CallAudit
-from .server.audit_topic import AuditTopic
+from .server.audit_file import CALLS, AuditTopic
 from .server.call import Call
 from .server.calls import calls_of
 from .server.coroutines import Coroutines
@@ -35,7 +35,6 @@ from .server.declared import apply, declared, path_of
 from .server.exposed import ExposedObject
 from .server.forwarding import Forwarding
 from .server.members import kind_of
-from .server.originals import FuturesOfOriginals
 from .server.polling import Poller
 from .server.tree import Tree
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
-from ..agents.client.arguments import remote_of
+from ..agents.client.terms import remote_of
 from ..agents.proxy import Proxy, close
 from ..agents.serving import Server
 from ..delivery.policies import block

@@ -16,8 +16,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from ..agents.leasing import lease
-from ..agents.proxy import Proxy, close
+from ..agents.proxy import Proxy, close, lease
 from ..agents.serving import Server
 from ..lab import detached_program
 from ..lab.file import DEFAULT, LabFile, read_lab
@@ -26,7 +25,7 @@ from ..lab.supervisor import SETTLE, Supervisor
 from ..lab.systemd import write_unit
 from ..lab.units import ORDER, chosen, environment_of, units_of
 from ..protocol.errors import PeerLost, PzcError
-from ..protocol.nearest import hint
+from ..protocol.shown import hint
 from ..transport.settings import load
 from ..transport.wire import Protocol
 from .following import in_words

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ..agents.discover import acquire
 from ..agents.naming import participants
 from ..agents.naming.unknown import obstacles
+from ..agents.watch import acquire
 from ..discovery.events import Process
 from ..discovery.names import Pattern, check_partition
 from ..discovery.records import Entry
-from ..discovery.static import parse_peers
+from ..discovery.site import parse_peers
 from ..transport.settings import load
 from ..transport.wire import Protocol
 from .options import Commands, add_command, add_json, seconds

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from ..agents.client.arguments import remote_of
 from ..agents.client.described import About
 from ..agents.client.pending import PendingCall
 from ..agents.client.reference import RemoteReference
 from ..agents.client.streams import RemoteStream
-from ..agents.discover import discover
+from ..agents.client.terms import remote_of
 from ..agents.proxy import Proxy, close
+from ..agents.watch import discover
 from ..discovery.records import Entry
-from ..discovery.static import parse_peers
+from ..discovery.site import parse_peers
 from ..protocol.contents import as_list, as_table
 from ..protocol.errors import CallTimeout, RemoteProtocolError
 from ..protocol.frames import PZC00

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from ..protocol.nearest import hint
+from ..protocol.shown import hint
 from .output import folded
 
 EVERY = 1.0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.serving import Server
-from ..protocol.nearest import hint
+from ..protocol.shown import hint
 from ..transport.endpoints import RANDOM_TCP
 from .options import Commands, add_command, add_endpoint_file, add_json
 from .output import write_json, write_sentence

@@ -20,10 +20,10 @@ from ..agents.notifications.subscription import Notification, Subscription
 from ..delivery.cursor import Cursor, Gap
 from ..protocol.contents import as_table, ps_message, read_ps_message
 from ..protocol.errors import LocalProtocolError, MemberRefused, ReceiveTimeout
-from ..protocol.nearest import hint
 from ..protocol.paths import parse, text, to_wire
 from ..protocol.peer import Peer
 from ..protocol.reply import Reply
+from ..protocol.shown import hint
 from .members import known_names
 from .options import Commands, add_command, add_json, add_timeout, positive
 from .output import say, write, write_json

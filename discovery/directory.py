@@ -31,13 +31,11 @@ from collections.abc import Callable, Iterable
 from ..protocol import limits
 from ..protocol.quotas import Quotas, Shares
 from .asking import Asking
-from .claims import Claims
 from .deadlines import Deadlines
 from .events import Appeared, Changed, Conflict, Event, Process, Reason, Source, Vanished
-from .index import Index, Key, key_of
-from .peers import Peer
+from .index import Claims, Index, Key, key_of
+from .peers import Peer, View
 from .records import Announcement, Bye, Entry, Kind, Record, Subscribe, TopicRecord, joined
-from .views import View
 
 SILENCE = 3.95
 """Seconds without a sign of life after which a process is gone."""

@@ -204,11 +204,7 @@ def type_name(given: str | type | None) -> str:
 def _part_matches(pattern: str, part: str) -> bool:
     if not is_pattern(pattern):
         return pattern == part
-    return _glob(pattern, part, "*", _character_matches)
-
-
-def _character_matches(pattern: str, character: str) -> bool:
-    return pattern in ("?", character)
+    return _glob(pattern, part, "*", lambda each, character: each in ("?", character))
 
 
 def _glob(pattern: Sequence[T], text: Sequence[T], star: T, matches: Callable[[T, T], bool]) -> bool:

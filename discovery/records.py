@@ -354,3 +354,18 @@ def joined(record: Record, partition: str, process: bytes, agent: Entry | None) 
         agent.addresses, agent.pub_addresses, record.type, record.scope, record.policies, agent.dialects,
         agent.host, agent.pid, record.publisher, record.topic, agent.labels,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an agent is.
+
+    Attributes:
+        endpoint: its REP endpoint.
+        entry: what it told of itself; None for an endpoint and for a static peer.
+        settled: it stays where it is.
+    """
+
+    endpoint: str
+    entry: Entry | None = None
+    settled: bool = True

@@ -6,6 +6,8 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
+from ..protocol.errors import ConfigError
+
 GROUP = "239.255.80.90"
 """Default multicast group."""
 
@@ -88,3 +90,25 @@ def registry(text: str) -> str:
     if text and _REGISTRY.fullmatch(text) is None:
         raise ValueError("expected the endpoint of a registry, such as tcp://10.0.0.2:10318")
     return text
+
+
+_ENDPOINT = re.compile(r"(tcp|ipc|inproc)://.+")
+
+
+def parse_peers(text: str) -> dict[str, str]:
+    """Endpoints by name.
+
+    Raises:
+        ConfigError: for an entry that is not ``name=endpoint``, or a name given twice.
+    """
+    peers: dict[str, str] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, endpoint = (part.strip() for part in entry.partition("="))
+        if not equals or not name or "://" in name or not _ENDPOINT.fullmatch(endpoint):
+            raise ConfigError(
+                f"PZC_PEERS entry {entry!r} is not name=endpoint, such as psu=tcp://10.0.0.7:5555"
+            )
+        if name in peers:
+            raise ConfigError(f"PZC_PEERS names {name!r} twice: {peers[name]} and {endpoint}")
+        peers[name] = endpoint
+    return peers

@@ -43,7 +43,7 @@ import msgspec
 
 from ..discovery.names import check_name, check_partition
 from ..protocol.errors import ConfigError, PzcError
-from ..protocol.nearest import hint
+from ..protocol.shown import hint
 from ..transport.endpoints import RANDOM_TCP, check
 
 DEFAULT = "lab.toml"

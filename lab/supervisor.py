@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol.errors import ConfigError
-from ..protocol.nearest import hint
+from ..protocol.shown import hint
 from .file import read_lab
 from .places import Places
 from .process import LabProcess

@@ -6,7 +6,7 @@ import sys
 from typing import NamedTuple
 
 from ..protocol.errors import ConfigError
-from ..protocol.nearest import hint
+from ..protocol.shown import hint
 from ..transport.endpoints import reached_here
 from .file import LabFile, RecorderTable, RegistryTable, Restart, ServerTable
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 import copyreg
 import pickle
 import pickletools
+import struct
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import buffer_head, limits, pickles
+from . import limits, pickles
 from .lazily import Lazily, is_array
 from .pickles import Data
 
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
     import numpy as np
 else:
     np = Lazily("numpy")
+
+MAGIC = b"PZB1"
+ALIGNMENT = 64
+
+FIXED = struct.Struct("<4sIQ")
+"""Magic, count of buffers, length of the pickle."""
+
+_bytes_of = attrgetter("nbytes")
 
 LONGEST = 256
 """Bytes of a pickle that is worth remembering."""
@@ -46,6 +56,14 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
     order: Literal["C", "F"]
     fixed: bool
+
+
+def head_of(pickled: bytes, views: Sequence[memoryview]) -> bytes:
+    """The head of a pickle and these buffers, with zeros up to where the first of them begins."""
+    count = len(views)
+    lengths = struct.pack(f"<{count}Q", *map(_bytes_of, views))
+    head = FIXED.pack(MAGIC, count, len(pickled)) + lengths + pickled
+    return head + bytes(-len(head) % ALIGNMENT) if views else head
 
 
 known: dict[bytes, Header] = {}
@@ -77,7 +95,7 @@ def make(content: object) -> tuple[bytes, tuple[memoryview]] | None:
         if len(_made) >= limits.current.known_array_headers:
             _made.clear()
         pickled = pickles.dumps(content, 5, buffer_callback=_beside)
-        head = _made[kind] = buffer_head.make(pickled, (raw,))
+        head = _made[kind] = head_of(pickled, (raw,))
     return head, (raw,)
 
 

@@ -22,8 +22,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from . import array_header, buffer_head, pickles
-from .buffer_head import ALIGNMENT, FIXED, MAGIC
+from . import array_header, pickles
+from .array_header import ALIGNMENT, FIXED, MAGIC, head_of
 from .errors import DecodeError
 from .lazily import Lazily
 
@@ -69,7 +69,7 @@ def _taken_apart(content: object) -> tuple[bytes, Sequence[memoryview]]:
     found: list[pickle.PickleBuffer] = []
     pickled = pickles.dumps(content, 5, buffer_callback=found.append)
     views = [buffer.raw() for buffer in found]
-    return buffer_head.make(pickled, views), views
+    return head_of(pickled, views), views
 
 
 class Outside(list[memoryview]):
@@ -87,12 +87,7 @@ class Outside(list[memoryview]):
 
     def beside(self, pickled: bytes, allocate: Allocate | None) -> memoryview:
         """The frame of the pickle and these buffers, in memory that ``allocate`` gives."""
-        return write(buffer_head.make(pickled, self), self, allocate)
-
-
-def _new_memory(size: int) -> memoryview:
-    # Unlike bytearray, this does not write zeros first.
-    return np.empty(size, np.uint8).data
+        return write(head_of(pickled, self), self, allocate)
 
 
 def write(head: bytes, views: Sequence[memoryview], allocate: Allocate | None) -> memoryview:
@@ -113,7 +108,8 @@ def _lay_out(
     end = offset = len(head)
     for view in views:
         end += -end % ALIGNMENT + view.nbytes
-    frame = memoryview((allocate or _new_memory)(end))[:end]
+    # Unlike bytearray, `empty` does not write zeros first.
+    frame = memoryview(np.empty(end, np.uint8).data if allocate is None else allocate(end))[:end]
     frame[:offset] = head
     places: list[memoryview] = []
     for view in views:

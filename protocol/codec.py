@@ -7,12 +7,12 @@ decoded before it is verified. Time comes in as an argument; the codec knows no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from . import ids, original, serializers, signing
-from .correspondence import Incoming, Kept
 from .errors import (
     ConfigError,
     FrameError,
@@ -43,8 +43,49 @@ from .frames import (
 from .ids import Stamp
 from .keyring import Key, Keyring
 from .message import Facts, Message
-from .signing import KEY_ID_SIZE, SUITES, Suite
+from .signing import KEY_ID_SIZE, SUITES, Sealer, Suite
 from .window import ReplayWindow, SeenSignatures
+
+CAPACITY = 1024
+"""Correspondences that are remembered: what many messages from one agent to another share."""
+
+
+@dataclass(slots=True)
+class Incoming:
+    """What a receiver knows of what many messages from one agent to another share, worked out once.
+
+    It is looked up by everything that it was made from, so that a message with one other byte in a shared
+    place finds nothing.
+
+    Attributes:
+        facts: of the messages.
+        serializer: name.
+        accepted: whether contents in that serializer are opened.
+        tag_end: where in frame 4 the tag ends, that begins behind the suite.
+        sealer_of: makes a sealer for an epoch of that sender.
+        sealer: of the last message that held, None before.
+    """
+
+    facts: Facts
+    serializer: str
+    accepted: bool
+    tag_end: int
+    sealer_of: Callable[[int], Sealer]
+    sealer: Sealer | None
+
+
+T = TypeVar("T")
+
+
+class Kept(dict[Hashable, T], Generic[T]):
+    """A dictionary that begins anew when it is full; safe from any thread."""
+
+    def keep(self, key: Hashable, value: T) -> None:
+        """Remember a value."""
+        if len(self) >= CAPACITY:
+            self.clear()
+        self[key] = value
+
 
 FRESH_MS = 30_000
 """A message may be this many milliseconds older or newer than the receiver's clock."""

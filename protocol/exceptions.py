@@ -17,6 +17,8 @@ from typing import cast
 from . import errors
 from .errors import DecodeError, RemoteError
 
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+
 
 def _standard() -> dict[str, type[Exception]]:
     found: list[type[Exception]] = [
@@ -131,7 +133,7 @@ def loaded(name: str) -> type | None:
 
 def parts_of(error: BaseException) -> dict[str, object]:
     """Arguments and attributes of an exception as plain data for `rebuilt`; empty when they are not plain."""
-    if not all(_is_plain(arg) for arg in error.args):
+    if not _PLAIN.issuperset(map(type, error.args)):
         return {}
     state = {name: _plain(value) for name, value in vars(error).items() if _settable(error, name, value)}
     return {"args": list(error.args), "state": state}
@@ -156,10 +158,6 @@ def rebuilt(name: str, parts: dict[str, object]) -> Exception | None:
     BaseException.__init__(error, *cast("list[object]", args))
     set_state(error, state)
     return error
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or type(value) in (bool, int, float, str, bytes)
 
 
 def from_portable(form: object) -> Exception:

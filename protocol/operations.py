@@ -5,6 +5,7 @@ The method of an ``exec`` message names one; only those of this table are done, 
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
@@ -37,18 +38,6 @@ def item(things: Any, key: Any) -> Any:
     if defaultdict in type(things).__mro__ and key not in things:
         raise KeyError(key)
     return things[key]
-
-
-def _set(things: Any, key: Any, value: Any) -> None:
-    things[key] = value
-
-
-def _delete(things: Any, key: Any) -> None:
-    del things[key]
-
-
-def _contains(things: Any, key: Any) -> bool:
-    return key in things
 
 
 def _keys(things: Any) -> list[Any]:
@@ -95,10 +84,10 @@ _CONTAINERS = (Mapping, Sequence, Set)
 
 OPERATIONS: Mapping[str, Operation] = {
     GET: Operation(item, True, ("__getitem__",)),
-    "__setitem__": Operation(_set, False, ("__setitem__",)),
-    "__delitem__": Operation(_delete, False, ("__delitem__",)),
+    "__setitem__": Operation(operator.setitem, False, ("__setitem__",)),
+    "__delitem__": Operation(operator.delitem, False, ("__delitem__",)),
     "__len__": Operation(len, True, ("__len__",)),
-    "__contains__": Operation(_contains, True, ("__contains__", "__iter__", "__getitem__")),
+    "__contains__": Operation(operator.contains, True, ("__contains__", "__iter__", "__getitem__")),
     ITER: Operation(list, True, ("__iter__", "__getitem__", "__aiter__")),
     "__dir__": Operation(_names, True, ()),
     "__bool__": Operation(bool, True, ()),
@@ -116,12 +105,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "get": Operation(_get, True, ("get",), _MAPPINGS),
     "copy": Operation(_copy, True, ("copy",), _CONTAINERS),
 }
-
-ITEM_METHODS = frozenset({
-    GET, "__setitem__", "__delitem__", "__len__", "__contains__", ITER, "keys", "values", "items", "get",
-    "copy",
-})  # fmt: skip
-"""Operations on a mapping or sequence."""
 
 
 def fits(operation: Operation, thing: object) -> bool:

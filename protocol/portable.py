@@ -231,10 +231,6 @@ def _set(value: Any) -> list[object]:
     return list(map(_hashable, value))
 
 
-def _timedelta(value: Any) -> list[int]:
-    return [value.days, value.seconds, value.microseconds]
-
-
 def _read_timedelta(payload: object) -> dt.timedelta:
     days, seconds, microseconds = _fields(payload, 3)
     if not all(type(part) is int for part in (days, seconds, microseconds)):
@@ -305,7 +301,7 @@ _WRITERS: dict[type, tuple[str, Callable[[Any], object]]] = {
     dt.datetime: ("datetime", dt.datetime.isoformat),
     dt.date: ("date", dt.date.isoformat),
     dt.time: ("time", dt.time.isoformat),
-    dt.timedelta: ("timedelta", _timedelta),
+    dt.timedelta: ("timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
     set: ("set", _set),
     frozenset: ("frozenset", _set),
     complex: ("complex", lambda value: [value.real, value.imag]),

@@ -22,8 +22,7 @@ from functools import partial
 from typing import NamedTuple
 
 from . import ids, signing
-from .codec import Codec
-from .correspondence import Kept
+from .codec import Codec, Kept
 from .errors import ProtocolError, RemoteProtocolError
 from .frames import MAX_HEADER, PZC01, Buffer, Kind, close_header, open_header
 from .ids import Stamp

@@ -357,19 +357,16 @@ _MSGPACK = msgspec.msgpack.Encoder()
 _UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=_extension)
 
 
-def _encode_link(content: object, _allocate: Allocate | None) -> bytes:
-    return link_codec.encode(content)
-
-
-def _decode_link(data: Data, _trusted: bool, _writable: bool) -> object:
-    return link_codec.decode(data)
-
-
 _SERIALIZERS: dict[str, _Serializer] = {
     "pickle": _Serializer("pickle", _pickle_encoder(pickle.HIGHEST_PROTOCOL), _decode_pickle, safe=False),
     **{f"pickle{n}": _Serializer("pickle", _pickle_encoder(n), _decode_pickle, safe=False) for n in range(6)},
     "json": _Serializer("json", _encode_json, _decode_json, safe=True),
     "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
     "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
-    "link": _Serializer("link", _encode_link, _decode_link, safe=True),
+    "link": _Serializer(
+        "link",
+        lambda content, _: link_codec.encode(content),
+        lambda data, _trusted, _writable: link_codec.decode(data),
+        safe=True,
+    ),
 }

@@ -37,7 +37,6 @@ from . import ids, pickles, serializers, signing
 from .buffers import Allocate, Outside
 from .codec import FRESH_MS, Codec, stale, too_large
 from .contents import is_bulky
-from .directions import Direction, Party
 from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
 from .frames import (
     PZC01,
@@ -50,7 +49,7 @@ from .frames import (
 )
 from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
 from .message import Facts, Message
-from .signing import LARGE, Suite, mismatch
+from .signing import LARGE, Direction, Party, Suite, mismatch
 from .window import ReplayWindow
 
 ARRAYS = 1

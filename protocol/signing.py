@@ -321,3 +321,32 @@ def mismatch() -> SignatureError:
 def sign_00(key: Key, frames: tuple[Buffer, Buffer, Buffer, Buffer]) -> bytes:
     """HMAC-SHA1 over the joined frames 0..3, as the original Pizco signs."""
     return hmac.digest(key.secret, b"".join(frames), "sha1")
+
+
+class Party(NamedTuple):
+    """One end of the connection.
+
+    Attributes:
+        agent_id: its id.
+        epoch: of its messages.
+        key: signs what it says here: that of whoever asks, at both ends; None without keys.
+    """
+
+    agent_id: str
+    epoch: int
+    key: Key | None
+
+
+class Direction:
+    """What is constant in one direction under one suite and epoch: what makes tags, the rest of frame 4."""
+
+    __slots__ = ("digits", "epoch", "head", "hmac", "open", "seal", "suite", "tag_end", "tail")
+
+    def __init__(self, kind: Kind, suite: Suite, sender: Party, receiver: str, epoch: int) -> None:
+        key = sender.key
+        self.suite, self.epoch, self.digits = int(suite), epoch, b"%08x" % epoch
+        made = sealer(key, suite, kind, sender.agent_id, receiver, epoch)
+        self.seal, self.open = made.seal, made.open
+        self.head, self.tail = made.mark
+        self.hmac = key is not None and suite is Suite.HMAC_SHA256
+        self.tag_end = 1 + (TAG_SIZE[suite] if key else len(receiver.encode()))

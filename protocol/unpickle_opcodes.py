@@ -11,7 +11,7 @@ from typing import Any, cast
 from .errors import DecodeError
 from .unpickle_machine import Handler, Machine
 from .unpickle_rules import find, is_registered
-from .weighing import ATOMS
+from .weighing import ATOMS, TABLES
 
 OPCODES: list[Handler | None] = [None] * 256
 """What to do for each opcode; None is refused (persistent ids, extension codes, old instances, DUP)."""
@@ -190,12 +190,9 @@ def _set_items(m: Machine) -> None:
     _update(m, m.stack[-1], items)
 
 
-_TABLES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
-
-
 def _update(m: Machine, target: Any, items: list[Any]) -> None:
     kind = type(cast(object, target))
-    if kind not in _TABLES and not _registered_as(target, dict):
+    if kind not in TABLES and not _registered_as(target, dict):
         raise DecodeError(f"keys were set in a {kind.__name__}")
     keys = items[::2]
     m.check_keys(keys, target)

@@ -24,8 +24,8 @@ else:
 ATOMS = frozenset({type(None), bool, int, float, str, bytes})
 """Types that hold nothing else."""
 
-_TABLES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
-_CONTAINERS = frozenset({list, tuple, set, frozenset, collections.deque, *_TABLES})
+TABLES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+_CONTAINERS = frozenset({list, tuple, set, frozenset, collections.deque, *TABLES})
 _OBJECT = 128
 _ARRAY = 1024
 _LARGEST = 1 << 62
@@ -60,7 +60,7 @@ class _Walk:
         node = self.nodes[id(value)] = _Node(value, len(self.nodes))
         for part in _parts(value):
             kind = type(part)
-            if kind in _CONTAINERS or id(part) in self.made or (is_array(part) and _holds(part)):
+            if kind in _CONTAINERS or id(part) in self.made or (is_array(part) and part.dtype.hasobject):
                 node.parts.append(part)
             else:
                 node.own += _weight(part)
@@ -181,7 +181,7 @@ class Hashes:
 
 def _parts(value: Any) -> Iterable[object]:
     kind = cast("type[object]", type(value))
-    if kind in _TABLES:
+    if kind in TABLES:
         return [*value, *value.values()]
     if kind in _CONTAINERS:
         return cast("Iterable[object]", value)
@@ -189,10 +189,6 @@ def _parts(value: Any) -> Iterable[object]:
         return value.reshape(-1).tolist()
     found: list[object] = [each for each in gc.get_referents(value) if not isinstance(each, type)]
     return found
-
-
-def _holds(array: Any) -> bool:
-    return array.dtype.hasobject
 
 
 def _weight(value: Any) -> int:

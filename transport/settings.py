@@ -20,7 +20,7 @@ from ..protocol import limits, serializers
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring, read_private
-from ..protocol.nearest import hint
+from ..protocol.shown import hint
 from ..protocol.signing import SUITES
 from .topic_settings import TopicSettings
 

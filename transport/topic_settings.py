@@ -31,7 +31,7 @@ from typing import Any, cast
 
 from ..delivery.policies import Policy, block, drop, latest, mailbox
 from ..protocol.errors import ConfigError, PzcError
-from ..protocol.nearest import hint
+from ..protocol.shown import hint
 
 _REMEMBERED = 10_000
 _MAKERS: Mapping[str, Callable[..., Policy]] = {

@@ -10,12 +10,11 @@ from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocol
 from ...protocol.paths import Path, from_wire, text
 from ...protocol.shown import shown
 from .answers import BatchOutcome
-from .arguments import remote_of
 from .described import Entry
 from .member import refer
 from .reference import HELD, RemoteReference
 from .sent import told_of
-from .terms import USUAL, Terms
+from .terms import USUAL, Terms, remote_of
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ...discovery.place import Place
+from ...discovery.records import Place
 from ...protocol.contents import PS
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ...protocol.frames import PZC00
@@ -27,14 +27,13 @@ from ...transport.wire import Protocol as Wire
 from ..interfaces import Found
 from .abort import STOPPED, AbortSignal
 from .connection import Answer
-from .exchanges import Exchanges
+from .exchanges import Exchanges, repeated
 from .heartbeat import Heartbeat
 from .interfaces import Served
 from .many import in_receiver
 from .pending import Pending, PendingCall
 from .pipelines import Pipelines
 from .pool import Pools
-from .retries import repeated
 from .terms import USUAL, Terms
 
 logger = logging.getLogger("pzc.requests")

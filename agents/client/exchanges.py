@@ -15,10 +15,12 @@ What is called off never runs, or learns that nobody waits for it; unless it is 
 from __future__ import annotations
 
 import contextlib
+import random
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ...protocol import limits
 from ...protocol.contents import as_text, read_ps_message
@@ -41,6 +43,50 @@ from .abort import AbortSignal
 from .connection import Answer, Connection, LocalConnection
 from .peers import Peers
 from .pool import Pool, Pools
+
+FIRST = 0.05
+"""Seconds of the first pause, at most; each further one may be twice as long."""
+
+LONGEST = 1.0
+"""Seconds of the longest pause."""
+
+T = TypeVar("T")
+
+
+def repeated(
+    function: Callable[[], T],
+    timeout: float,
+    closed: threading.Event,
+    forget: Callable[[], object] | None = None,
+) -> T:
+    """The result of a function, called again for as long as the peer is lost; raises its last error.
+
+    ::
+
+        outcome of a try               then
+        a result                       it is returned
+        the error that may pass by     another try after a pause; raised when there is no time for one
+        another error                  raised
+
+    Args:
+        function: what to call.
+        timeout: seconds for all tries together.
+        closed: ends a pause.
+        forget: called before each further try.
+    """
+    until, most = time.monotonic() + timeout, FIRST
+    while True:
+        try:
+            return function()
+        except PeerLost:
+            pause = random.uniform(0.0, most)  # so that callers do not come together
+            if time.monotonic() + pause >= until:
+                raise
+        closed.wait(pause)
+        most = min(2 * most, LONGEST)
+        if forget is not None:
+            forget()
+
 
 _SOON = 20.0
 """Seconds within which no request can have become stale on its way; less than the freshness window."""

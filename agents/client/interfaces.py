@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from ...discovery.place import Place
+from ...discovery.records import Place
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
 from .abort import AbortSignal

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ConfigError, PzcError
-from .arguments import remote_of
+from .terms import remote_of
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote

@@ -15,8 +15,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import zmq
 
@@ -49,20 +48,8 @@ def in_receiver() -> bool:
     return threading.get_ident() in _receivers
 
 
-class Receiving(Protocol):
-    """Gets what comes: a pipeline."""
-
-    def deliver(self, messages: Sequence[Message]) -> None:
-        """Verified messages came; in the thread that receives."""
-        ...
-
-    def refuse(self) -> None:
-        """What came cannot be a reply; in the thread that receives."""
-        ...
-
-    def lose(self, way: UnixTransport, error: PzcError) -> None:
-        """The connection is over, for that reason."""
-        ...
+Deliver = Callable[[Sequence[Message]], object]
+"""Gets verified messages that came, in the thread that receives."""
 
 
 class ZmqTransport:
@@ -71,16 +58,18 @@ class ZmqTransport:
     Args:
         loop: of the I/O thread.
         sealed: makes and reads the messages.
-        pipeline: gets what comes.
+        deliver: gets what comes.
+        refuse: called, in the thread that receives, when what came cannot be a reply.
     """
 
     most = 1
     """Requests in one write."""
 
-    def __init__(self, loop: Loop, sealed: Sealed, pipeline: Receiving) -> None:
+    def __init__(self, loop: Loop, sealed: Sealed, deliver: Deliver, refuse: Callable[[], object]) -> None:
         self._loop = loop
         self._sealed = sealed
-        self._pipeline = pipeline
+        self._deliver = deliver
+        self._refuse = refuse
         self._endpoint = sealed.peer.endpoint
         self._socket: zmq.Socket[bytes] | None = None
 
@@ -129,9 +118,9 @@ class ZmqTransport:
             try:
                 message = self._sealed.open(frames[1:] if frames and not frames[0] else frames)
             except PzcError:
-                self._pipeline.refuse()
+                self._refuse()
             else:
-                self._pipeline.deliver((message,))
+                self._deliver((message,))
             socket = self._socket
 
     def close(self, linger: int = 0) -> None:
@@ -151,16 +140,24 @@ class UnixTransport:
 
     Args:
         connection: taken over.
-        pipeline: gets what comes.
+        deliver: gets what comes.
+        lose: told of this transport, and why, when the connection is over.
         closed: ends the wait.
     """
 
     most = 64
     """Requests in one write."""
 
-    def __init__(self, connection: Connection, pipeline: Receiving, closed: AbortSignal) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        deliver: Deliver,
+        lose: Callable[[UnixTransport, PzcError], object],
+        closed: AbortSignal,
+    ) -> None:
         self._connection = connection
-        self._pipeline = pipeline
+        self._deliver = deliver
+        self._lose = lose
         self._closed = closed
 
     def start(self) -> None:
@@ -192,12 +189,12 @@ class UnixTransport:
             while True:
                 messages = self._connection.receive_many(math.inf, self._closed)
                 try:
-                    self._pipeline.deliver(messages)
+                    self._deliver(messages)
                 except Exception:
                     logger.exception("a reply of %s could not be handed out", self._connection.endpoint)
         except PzcError as exc:
             self._connection.close()
-            self._pipeline.lose(self, exc)
+            self._lose(self, exc)
         finally:
             _receivers.discard(threading.get_ident())
 

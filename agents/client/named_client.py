@@ -8,8 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ...discovery.place import Place
-from ...discovery.records import Entry
+from ...discovery.records import Entry, Place
 from ...protocol.errors import AgentClosed, PzcError
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted

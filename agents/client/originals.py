@@ -19,7 +19,7 @@ from ...protocol.contents import as_list, as_table, shown, text_of
 from ...protocol.errors import PeerLost, RemoteError, RemoteProtocolError
 from ...protocol.frames import PZC00
 from ...protocol.notification import Notification
-from ...protocol.operations import ITEM_METHODS, OPERATIONS
+from ...protocol.operations import OPERATIONS
 from ..interfaces import Subscriber
 from .interfaces import Served
 from .pending import PendingCall
@@ -28,8 +28,6 @@ logger = logging.getLogger("pzc.completions")
 
 _SENT = frozenset({"__call__", "__getitem__", "__setitem__"})
 """Methods that an original's proxy asks for. Others may end its server: it cannot send a view of keys."""
-
-_READING = ITEM_METHODS - _SENT - {"__delitem__"}
 
 
 def instead(served: Served, method: str) -> Callable[..., Any] | None:
@@ -40,7 +38,8 @@ def instead(served: Served, method: str) -> Callable[..., Any] | None:
     """
     if served.peer.dialect != PZC00 or method in _SENT:
         return None
-    if method not in _READING:
+    operation = OPERATIONS.get(method)
+    if operation is None or not operation.reads:
         served.need(f"be asked for {method!r}")
     return OPERATIONS[method].do
 

@@ -102,7 +102,7 @@ class Pipeline:
         self._awake = self._alive = self._asked_over = self._held = False
         self._look_at = math.inf
         self._alarm: Timer | None = None
-        self._zmq = ZmqTransport(self._loop, sealed, self)
+        self._zmq = ZmqTransport(self._loop, sealed, self.deliver, self.refuse)
         self._way: Transport = self._zmq
         self._told = -math.inf
         self.closed = False

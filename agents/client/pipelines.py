@@ -176,7 +176,10 @@ class Pipelines:
             connection.close()
             logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
             return
-        way, last = UnixTransport(connection, pipeline, self._closed), Pending(pipeline.peer, "ping", ANSWERS)
+        way, last = (
+            UnixTransport(connection, pipeline.deliver, pipeline.lose, self._closed),
+            Pending(pipeline.peer, "ping", ANSWERS),
+        )
         way.start()
         try:
             pipeline.go_over(way, last)

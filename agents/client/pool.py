@@ -112,7 +112,8 @@ class Pool:
                     connection.turn_to(peer)
                 return connection
             self.discard(connection)
-        return self._new_tcp(peer, deadline)
+        settle(peer.endpoint, deadline)
+        return self._pools.opened(lambda: self._pools.tcp(peer))
 
     def _look(self, peer: Peer) -> LocalConnection | None:
         self._here = self._pools.local(peer)
@@ -127,10 +128,6 @@ class Pool:
                 raise
             self._without_unix = peer.agent_id
             return None
-
-    def _new_tcp(self, peer: Peer, deadline: float) -> Connection:
-        settle(peer.endpoint, deadline)
-        return self._pools.opened(lambda: self._pools.tcp(peer))
 
     def give(self, connection: Connection | LocalConnection) -> None:
         """Return a connection on which nothing is outstanding."""

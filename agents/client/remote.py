@@ -11,7 +11,7 @@ from typing import Any
 from typing import Protocol as Form
 
 from ...delivery.policies import Policy
-from ...discovery.place import Place
+from ...discovery.records import Place
 from ...protocol import limits
 from ...protocol.contents import as_table, ps_message
 from ...protocol.frames import PZC00
@@ -22,16 +22,14 @@ from ...transport.wire import Protocol
 from ..interfaces import Subscription
 from ..signals import Slot
 from . import answers, described, originals
-from .agent import Lease
 from .answers import REMOTE
-from .arguments import checked_target
 from .described import About, Entry
+from .exchanges import repeated
 from .handles import Leases
 from .pending import PendingCall
-from .retries import repeated
-from .served import ServedObject
+from .served import Lease, ServedObject
 from .slots import SLOT_POLICY, Slots
-from .terms import IDEMPOTENT, checked_timeout, checked_transport
+from .terms import IDEMPOTENT, checked_target, checked_timeout, checked_transport
 
 logger = logging.getLogger("pzc.proxy")
 

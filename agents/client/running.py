@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...protocol.contents import as_list, as_table
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.shown import printable, shown
-from .arguments import remote_of
+from .terms import remote_of
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator
-from functools import partial
 
 from ...delivery.policies import Policy, drop
 from ...protocol.notification import Notification
@@ -48,11 +47,10 @@ class Slots:
             entry = self._signals.get(key)
             if entry is None:
                 slots = SlotList()
-                emit = partial(_emit, slots)
                 subscription = self._agent.subscribe(
                     self._target,
                     name,
-                    emit,
+                    lambda notification: slots.call(tuple(notification.content)),
                     policy=key[1],
                     timeout=timeout,
                     executor=self._executor,
@@ -93,10 +91,6 @@ class Slots:
         for subscription in subscriptions:
             subscription.close()
         self._executor.close()
-
-
-def _emit(slots: SlotList, notification: Notification) -> None:
-    slots.call(tuple(notification.content))
 
 
 class Arriving(Iterator[Notification]):

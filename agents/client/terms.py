@@ -1,13 +1,41 @@
-"""Terms: how a call is made, as one value from the member that is called to the message that is sent."""
+"""Terms: how a call is made, as one value from the member to the message; what users say is judged here."""
 
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ConfigError
+from ...protocol.shown import shown
 from ...transport.settings import TRANSPORTS
 from .interfaces import Served
+
+
+def checked_target(target: object) -> str:
+    """An endpoint or name.
+
+    Raises:
+        ConfigError: when it is no text.
+    """
+    if isinstance(target, str):
+        return target
+    port = f", perhaps tcp://127.0.0.1:{target}" if type(target) is int and 0 < target < 65536 else ""
+    raise ConfigError(
+        f"{shown(target, 60)} is no server: expected a name such as 'psu', or an endpoint such as "
+        f"'tcp://127.0.0.1:5555'{port}"
+    )
+
+
+def remote_of(proxy: object) -> Any:
+    """What a proxy, or something reached through one, asks with; it connects one that was sent.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    found = getattr(proxy, "_proxy_remote", None)
+    if found is None:
+        raise ConfigError(f"{shown(proxy, 60)} is no proxy: expected one that pzc.Proxy(...) gave")
+    return found
 
 
 class Terms(NamedTuple):

@@ -11,9 +11,8 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -82,7 +81,8 @@ class Announcing:
                 first = _AGENT not in self._told
                 self._tell(_AGENT, replace(entry, name=self._naming.full))
                 if first:
-                    self._loop.call(partial(self._announce_all, list(self._published)))
+                    self._new.extend(self._published)
+                    self._loop.call(self._announce_new)
             for name, cls in objects.items():
                 self._tell(("object", name), replace(entry, type=cls, name=self._naming.node(name)))
 
@@ -117,10 +117,6 @@ class Announcing:
         self._due = False
         while self._new:
             self._announce(self._new.popleft())
-
-    def _announce_all(self, topics: Iterable[str]) -> None:
-        for topic in topics:
-            self._announce(topic)
 
     def _announce(self, topic: str, anew: bool = False) -> None:
         with self._mutex:

@@ -21,8 +21,7 @@ from typing import Any
 from ...discovery.announcer import Outgoing
 from ...discovery.datagrams import CODE_AT, was_passed_on
 from ...discovery.interfaces import Interface, chosen, everywhere, reach_of
-from ...discovery.multicast import Datagram, Multicast
-from ...discovery.packet_filter import Mark
+from ...discovery.multicast import Datagram, Mark, Multicast
 from ...discovery.reach import Reach
 from ...discovery.records import Announcement, Heartbeat
 from ...discovery.relaying import Relaying
@@ -183,12 +182,11 @@ class MulticastSockets:
             if said.process == self._process:
                 self._heard_self.add(datagram.interface.view)
             else:
-                passed = was_passed_on(datagram.data)
-                self._relaying.heard(multicast, datagram, passed, time.monotonic(), self._all_on)
+                passed, now = was_passed_on(datagram.data), time.monotonic()
+                self._relaying.heard(
+                    multicast, datagram, passed, now, lambda each: self._whole(self._reaches[each.view])
+                )
         return False
-
-    def _all_on(self, interface: Interface) -> list[bytes]:
-        return self._whole(self._reaches[interface.view])
 
     def say(self, sayings: Sequence[Outgoing]) -> None:
         """Send datagrams, each on its view; while deaf, nothing."""

@@ -18,9 +18,8 @@ from typing import Any, cast, get_args
 from ...discovery import names
 from ...discovery.events import Changed, Event
 from ...discovery.names import Remapping, Style, Target
-from ...discovery.place import Place
-from ...discovery.records import Entry
-from ...discovery.static import parse_peers
+from ...discovery.records import Entry, Place
+from ...discovery.site import parse_peers
 from ...protocol.errors import AgentClosed, ConfigError
 from ...transport import helpers
 from ...transport.settings import Settings

@@ -86,12 +86,10 @@ class Answering:
         self.dispatcher = Dispatcher(
             loop, self.replies, self.lanes, self.cache, self.presence, self.calls, role_needed, on_request
         )
-        self.dispatcher.control = self._answer
         self.zmq = ZmqListener(loop, endpoint, protocol, agent_id, self.replies, counters, self.dispatcher)
         self.unix = UnixListener(
             loop, protocol, agent_id, self.replies, counters, self.dispatcher, self.presence
         )
-        self.control: Control | None = None
 
     def attach_control(
         self, publisher: Publisher, describe: Callable[[], dict[str, Any]], stop: Callable[[], None]
@@ -103,14 +101,12 @@ class Answering:
             describe: what the handshake tells.
             stop: called after a 'stop' request.
         """
-        control = self.control = Control(
+        control = Control(
             self._loop, self.zmq.nonces, self.replies, self.calls, self.cache, publisher, describe, stop
         )
         control.words.update(self.presence.words())
+        self.dispatcher.control = control.answer
         return control
-
-    def _answer(self, request: Call, content: Any) -> bool:
-        return self.control is not None and self.control.answer(request, content)
 
     def _forget(self, sender: Identity) -> None:
         cancelled = self.calls.cancel_of(sender)

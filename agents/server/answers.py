@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from ...protocol.contents import PS, RETURN, raised, shown
+from ...protocol.contents import PS, RETURN, as_original, raised, shown
 from ...protocol.errors import MemberRefused, PzcError, SerializeError
+from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference, told
+from ...transport.loop import Loop
+from ..interfaces import Publisher
 from .call import Call
 from .coroutines import Coroutines
 from .descriptions import about
 from .handles import Handles
-from .member import Member
+from .marks import Member
 from .presence import Presence
 from .streams import Streams, is_stream
 from .tree import Tree
@@ -131,3 +135,50 @@ def by_value(value: T, name: object, *, read: bool = False) -> T:
         "properties of the served object, give it a Server of its own, or, when copies are meant, call "
         f"pzc.register_class({type(inside).__qualname__}) at both sides"
     )
+
+
+logger = logging.getLogger("pzc.actions")
+
+FUTURE_TOPIC = "__future__"
+"""Topic on which original proxies are told that a future is done."""
+
+FUTURE_DELAY = 0.05
+"""Seconds between the reply that names a future and its completion for an original proxy, which
+forgets completions of futures that it has not registered yet."""
+
+
+class FuturesOfOriginals:
+    """Tells original proxies what became of futures.
+
+    Args:
+        loop: for timers.
+        publisher: tells.
+        serializer: of what they are told.
+    """
+
+    def __init__(self, loop: Loop, publisher: Publisher, serializer: str) -> None:
+        self._loop = loop
+        self._publisher = publisher
+        self._serializer = serializer
+
+    def tell(self, call_id: str, future: Future[Any]) -> None:
+        """Tell what a call gave as soon as it is there."""
+        future.add_done_callback(partial(self._done, call_id))
+
+    def _done(self, call_id: str, future: Future[Any]) -> None:
+        content: dict[str, Any] = {"msgid": call_id, "result": None, "exception": None}
+        try:
+            content["result"] = future.result()
+        except BaseException as exc:
+            content["exception"] = as_original(exc, self._serializer)
+        self._loop.call_later(FUTURE_DELAY, partial(self._publish, content))
+
+    def _publish(self, content: dict[str, Any]) -> None:
+        try:
+            self._publisher.publish(FUTURE_TOPIC, content, dialects=(PZC00,))
+        except SerializeError as exc:
+            logger.warning("the result of %s cannot be sent: %s", content["msgid"], exc)
+            error = TypeError(str(exc))
+            self._publisher.publish(
+                FUTURE_TOPIC, {**content, "result": None, "exception": error}, dialects=(PZC00,)
+            )

@@ -40,7 +40,6 @@ from .audit_file import AuditFile
 
 logger = logging.getLogger("pzc.audit")
 
-CALLS = "pzc/calls"  # topic under which a server publishes its lines
 LONGEST = 200  # characters that are kept of a string or a summary
 MOST = 16  # arguments that are kept of a call: so many positional and so many keyword ones
 FLUSH = 0.2  # seconds that a line waits for others, to be written with them

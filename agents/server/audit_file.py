@@ -1,12 +1,24 @@
-"""The file of an audit log: whole lines, and rotation."""
+"""Where the lines of an audit log go: its file, whole lines with rotation; and its topic."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
-from ...protocol.errors import ConfigError
+from ...protocol import limits
+from ...protocol.errors import AgentClosed, ConfigError, PzcError
+from ...transport.counters import Counters
+from ...transport.executor import Executor
+
+logger = logging.getLogger("pzc.audit")
+
+CALLS = "pzc/calls"
+"""Topic under which a server publishes its lines."""
 
 
 class AuditFile:
@@ -87,3 +99,55 @@ class AuditFile:
         except OSError as exc:
             return exc
         return None
+
+
+CLOSE_TIMEOUT = 0.5
+"""Seconds that the last lines have to be published."""
+
+
+class AuditTopic:
+    """Publishes lines, in a thread of its own; any thread.
+
+    A reader with the policy ``block`` lets publications wait; the log itself has to be written all the same.
+
+    Args:
+        publish: a topic and a content; it may wait.
+        wanted: whether somebody listens to a topic.
+        counters: where lines are counted that were not published.
+    """
+
+    def __init__(
+        self, publish: Callable[[str, Any], object], wanted: Callable[[str], bool], counters: Counters
+    ) -> None:
+        self._publish = publish
+        self._wanted = wanted
+        self._counters = counters
+        self._executor = Executor("pzc-calls", bound=limits.current.audit_waiting + 1)  # one for the end
+
+    def tell(self, lines: Iterable[dict[str, Any]]) -> None:
+        """Publish lines soon, in order, when somebody listens; never waits."""
+        if not self._wanted(CALLS):
+            return
+        for line in lines:
+            try:
+                taken = len(self._executor) < limits.current.audit_waiting and self._executor.submit(
+                    partial(self._tell, line)
+                )
+            except AgentClosed:
+                taken = False
+            if not taken:
+                self._counters.add("calls_unpublished")
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        try:
+            self._publish(CALLS, line)
+        except PzcError as exc:  # it is in the file, and nobody else waits for it
+            self._counters.add("calls_unpublished")
+            logger.debug("an audit line was not published: %s", exc)
+
+    def close(self) -> None:
+        """Publish what waits, as far as there is time; what waits for a reader ends with the publisher."""
+        published = threading.Event()
+        if self._executor.submit(published.set):
+            published.wait(CLOSE_TIMEOUT)
+        self._counters.add("calls_unpublished", len(self._executor.abandon()))

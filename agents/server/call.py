@@ -18,7 +18,7 @@ from ...transport.wire import Protocol, now_ms
 from ..current import Caller
 from ..words import Connection
 from .lane import Lane, QueueEntry
-from .member import NOTHING
+from .marks import NOTHING
 
 Frames = list[Buffer]
 

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, cast
 
 from ...protocol import limits, paths
 from ...protocol.errors import ConfigError, PzcError
-from ...protocol.nearest import hint
 from ...protocol.paths import Path
-from ...protocol.shown import shown
+from ...protocol.shown import hint, shown
 from . import members
 from .members import MISSING
 from .tree import Tree

@@ -227,14 +227,20 @@ def described_call(function: Any) -> dict[str, Any]:
     told["signature"], returns = texts.signature(function)
     if returns is not None:
         told["returns"] = returns
+    told.update(flags_of(function))
+    return _with_names(told, texts)
+
+
+def flags_of(function: Any) -> dict[str, Any]:
+    """How something is called: as a stream, as a coroutine, and what its marks say."""
+    told: dict[str, Any] = {}
     bodies: tuple[Any, ...] = (function, getattr(function, "__call__", None))  # noqa: B004 - an object may be the method
     yields_later = any(map(inspect.isasyncgenfunction, bodies))
     if yields_later or any(map(inspect.isgeneratorfunction, bodies)):
         told["stream"] = True
     if yields_later or any(map(inspect.iscoroutinefunction, bodies)):
         told["async"] = True
-    told.update({name: said for name, said in marks_of(function)._asdict().items() if said})
-    return _with_names(told, texts)
+    return {**told, **{name: said for name, said in marks_of(function)._asdict().items() if said}}
 
 
 def _property(static: object) -> dict[str, Any]:

@@ -31,8 +31,7 @@ from ...protocol import paths
 from ...protocol.paths import Path
 from ...protocol.values import PLAIN, first_reference, is_class_of_values
 from . import members
-from .described import describe, described_call, documentation, full_name
-from .marks import marks_of
+from .described import describe, described_call, documentation, flags_of, full_name
 
 MOST_TYPES = 100
 """Classes in one description."""
@@ -55,12 +54,7 @@ def about(thing: object, path: Path) -> Told:
         "context": hasattr(cls, "__enter__") or hasattr(cls, "__aenter__"),
     }
     if told["callable"]:
-        told.update({name: said for name, said in marks_of(thing)._asdict().items() if said})
-        body = thing if inspect.isroutine(thing) else getattr(cls, "__call__", thing)  # noqa: B004
-        if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
-            told["stream"] = True
-        if inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
-            told["async"] = True
+        told.update(flags_of(thing))
     return told
 
 

@@ -47,7 +47,7 @@ from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Frames, Packed
 from .calls import Calls, raised_in
 from .exposed import ExposedObject
 from .lane import Lane
-from .member import Member
+from .marks import Member
 from .presence import Presence
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache

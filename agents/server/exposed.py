@@ -38,8 +38,7 @@ from .call import NO_TABLE, Call
 from .calls import calls_of
 from .coroutines import Coroutines
 from .descriptions import about, description, table
-from .marks import marks_of
-from .member import NOTHING, Member, marked
+from .marks import NOTHING, Member, marked, marks_of
 from .streams import each_of, listed
 from .tree import Tree, path_of, put_item
 

@@ -1,4 +1,4 @@
-"""Marks: what is said of the methods of a served class, by its author or by whoever serves it."""
+"""Marks: what is said of the methods of a served class; and a member, as all that decides knows it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from ...protocol.errors import ConfigError
+from ...protocol.paths import Path
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,3 +80,38 @@ def on_cancel(method: str) -> Callable[[F], F]:
     if not isinstance(method, str) or not method.isidentifier() or method.startswith("_"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"on_cancel takes the name of a public method, such as 'off', not {method!r}")
     return lambda function: _mark(function, on_cancel=method)
+
+
+class Member(NamedTuple):
+    """What a request is about.
+
+    Attributes:
+        text: path as people write it, such as ``ch1.voltage``; empty for all that is served.
+        urgent: calls of it run beside whatever runs, lock or not.
+        reading: observers may call it.
+        on_cancel: method of the same object that is called when a call of it was cancelled.
+        lane: number of the lane in which it runs.
+        path: to it; None for what is no path.
+        narrowed: only some of its members are served, and nothing else of it.
+        sure: the marks are those of what is there; otherwise what is there is found in its turn only.
+        settled: nothing is left to be judged in its turn.
+    """
+
+    text: str
+    urgent: bool = False
+    reading: bool = False
+    on_cancel: str | None = None
+    lane: int = 0
+    path: Path | None = None
+    narrowed: bool = False
+    sure: bool = True
+    settled: bool = False
+
+
+def marked(member: Member, marks: Marks) -> Member:
+    """A member with what was found out about it."""
+    return member._replace(urgent=marks.urgent, reading=marks.reading, on_cancel=marks.on_cancel, sure=True)
+
+
+NOTHING = Member("", path=())
+"""The whole of what is served, as far as nothing is said of it."""

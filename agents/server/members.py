@@ -28,8 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Mutable
 from typing import Any, cast
 
 from ...protocol.errors import MemberRefused
-from ...protocol.nearest import hint
-from ...protocol.shown import shown
+from ...protocol.shown import hint, shown
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 
 logger = logging.getLogger("pzc.members")
@@ -116,7 +115,8 @@ def _check_put(target: object, name: str, value: object) -> None:
     if isinstance(target, CLOSED) or type(target) in PLAIN:
         raise MemberRefused(f"a {type(target).__name__} has no members that can be set, such as {name!r}")
     cls = type(target)
-    if isinstance(static := getattr(cls, name, MISSING), property):
+    static: object = getattr(cls, name, MISSING)
+    if isinstance(static, property):
         if static.fset is not None:
             if len(_settable) >= _MOST_KNOWN:
                 _settable.clear()
@@ -127,15 +127,10 @@ def _check_put(target: object, name: str, value: object) -> None:
     kind = _kind_to_put(target, name)
     if kind in ("method", "signal"):
         raise MemberRefused(f"{name!r} is a {kind} and cannot be set")
-    if kind == "reference" and not _has_setter(cls, name) and first_reference(value) is None:
+    if kind == "reference" and not hasattr(type(static), "__set__") and first_reference(value) is None:
         held = getattr(target, name)
         how = f"; to give it a value, call it: {name}({shown(value, 20)})" if callable(held) else ""
         raise MemberRefused(f"{name!r} is a {type(held).__name__}, which no value can take the place of{how}")
-
-
-def _has_setter(cls: type, name: str) -> bool:
-    static: object = getattr(cls, name, None)
-    return hasattr(type(static), "__set__")
 
 
 def _kind_to_put(target: object, name: str) -> str:

@@ -28,7 +28,7 @@ from ...protocol.errors import LocalProtocolError, Refused
 from ...protocol.message import Identity
 from .call import Asker, Call
 from .coroutines import Coroutines
-from .member import NOTHING, Member
+from .marks import NOTHING, Member
 from .presence import Presence
 
 MAX_CREDIT = 1000

@@ -14,8 +14,7 @@ from ...protocol.errors import ConfigError, MemberRefused
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 from . import members
-from .marks import NONE, Marks, marks_of
-from .member import NOTHING, Member
+from .marks import NONE, NOTHING, Marks, Member, marks_of
 from .members import MISSING
 
 Find = Callable[[Any, Any], object]

@@ -32,7 +32,7 @@ from ...transport.parts import NOW, is_readable, reached_at, receive_parts, send
 from ...transport.watch import Watch
 from ...transport.wire import Protocol
 from .call import Asker, Call, Frames, Packed
-from .clocks import Nonces
+from .control import Nonces
 from .dispatcher import Dispatcher
 from .replies import Replies
 

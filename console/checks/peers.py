@@ -12,7 +12,7 @@ from typing import Any
 
 from ...agents.agent import Agent
 from ...agents.client.peers import OFFSET_WORTH_TELLING_MS
-from ...discovery.static import parse_peers
+from ...discovery.site import parse_peers
 from ...protocol.errors import (
     CallTimeout,
     ConfigError,

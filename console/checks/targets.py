@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...discovery.static import parse_peers
+from ...discovery.site import parse_peers
 from ...protocol.errors import ConfigError
 from .finding import Subject
 

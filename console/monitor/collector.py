@@ -22,7 +22,7 @@ from ...agents.agent import Agent
 from ...agents.watch import Watch, watch
 from ...discovery.names import Pattern, is_pattern
 from ...discovery.records import Entry
-from ...discovery.static import parse_peers
+from ...discovery.site import parse_peers
 from ...protocol.contents import as_list, as_table
 from ...protocol.errors import Refused
 from ...protocol.frames import PZC00

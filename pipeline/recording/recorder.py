@@ -26,7 +26,7 @@ from ...agents.agent import Agent
 from ...agents.notifications.columns import Burst, Missed
 from ...agents.notifications.filters import ANY
 from ...agents.notifications.subscription import Notification, Subscription
-from ...agents.server.audit import CALLS
+from ...agents.server.audit_file import CALLS
 from ...delivery.cursor import Gap
 from ...delivery.policies import Policy, drop, mailbox
 from ...protocol.errors import JournalError

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from pzc import ConfigError
 from pzc.agents.server.audit import LONGEST, MOST, Audit, CallRecord, shorten
-from pzc.agents.server.audit_topic import AuditTopic
+from pzc.agents.server.audit_file import AuditTopic
 from pzc.testing import FakeClock
 from pzc.transport.counters import Counters
 

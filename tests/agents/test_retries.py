@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from pzc import PeerLost
-from pzc.agents.client.retries import repeated
+from pzc.agents.client.exchanges import repeated
 
 
 class Script:

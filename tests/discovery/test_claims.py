@@ -6,8 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pzc.discovery import claims
-from pzc.discovery.claims import Claims
+from pzc.discovery.index import MAX_LEFT, Claims, Key
 from pzc.protocol import limits
 
 from tests.effort import many
@@ -23,12 +22,12 @@ class Naming(RuleBasedStateMachine):
         super().__init__()
         self.claims, self.now = Claims(), 100.0
         self.keys: dict[str, str] = {}
-        self.entries: dict[str, set[claims.Key]] = {}
+        self.entries: dict[str, set[Key]] = {}
         self.left: dict[str, float] = {}
         self.wanted: set[str] = set()
 
     @rule(name=NAMES, key=KEYS, entry=ENTRIES)
-    def announced(self, name: str, key: str, entry: claims.Key) -> None:
+    def announced(self, name: str, key: str, entry: Key) -> None:
         mine = self.keys.setdefault(name, key) == key
         assert self.claims.claim(name, key, entry) is mine
         if mine:
@@ -38,7 +37,7 @@ class Naming(RuleBasedStateMachine):
             self.wanted.add(name)
 
     @rule(name=NAMES, entry=ENTRIES)
-    def goes(self, name: str, entry: claims.Key) -> None:
+    def goes(self, name: str, entry: Key) -> None:
         self.claims.release(name, entry, self.now)
         held = self.entries.get(name, set())
         if entry in held:
@@ -69,9 +68,9 @@ TestNaming.settings = settings(max_examples=many(60), stateful_step_count=30, de
 def test_of_too_many_names_that_were_left_one_is_free_at_once() -> None:
     many_claims = Claims()
     entry = (b"p" * 16, 1)
-    for number in range(claims.MAX_LEFT + 1):
+    for number in range(MAX_LEFT + 1):
         many_claims.claim(f"/{number}", "lab", entry)
         many_claims.release(f"/{number}", entry, 5.0)
     many_claims.due(5.0)
-    taken = [many_claims.claim(f"/{number}", "other", entry) for number in range(claims.MAX_LEFT + 1)]
-    assert taken == [True, *[False] * claims.MAX_LEFT]
+    taken = [many_claims.claim(f"/{number}", "other", entry) for number in range(MAX_LEFT + 1)]
+    assert taken == [True, *[False] * MAX_LEFT]

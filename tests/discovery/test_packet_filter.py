@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc.discovery.interfaces import chosen
-from pzc.discovery.multicast import Multicast
-from pzc.discovery.packet_filter import Mark, attach
+from pzc.discovery.multicast import Mark, Multicast, attach
 
 from tests.conftest import free_port
 

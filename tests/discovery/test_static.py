@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.discovery.static import parse_peers
+from pzc.discovery.site import parse_peers
 from pzc.protocol.errors import ConfigError
 
 names = st.text("abé-_. /1", min_size=1, max_size=8).map(str.strip).filter(bool)

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pzc.discovery.peers import View
 from pzc.discovery.records import Advertise, Announcement, Heartbeat, Record, TopicRecord, Unadvertise, mixed
-from pzc.discovery.views import View
 
 ROOM = 1000
 

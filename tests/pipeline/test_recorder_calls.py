@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pzc import Agent, Protocol, Proxy, Server
-from pzc.agents.server.audit import CALLS
+from pzc.agents.server.audit_file import CALLS
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.schema import FRAMES, segments
 from pzc.protocol.codec import Codec

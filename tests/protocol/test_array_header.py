@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc.protocol import array_header, buffer_head, buffers, serializers
+from pzc.protocol import array_header, buffers, serializers
 from pzc.protocol.errors import DecodeError
 
 
@@ -66,7 +66,7 @@ def test_an_array_is_written_as_pickle_writes_it_the_first_time_and_later(array:
         found: list[pickle.PickleBuffer] = []
         pickled = pickle.dumps(each, 5, buffer_callback=found.append)
         views = [buffer.raw() for buffer in found]
-        frame = buffers.write(buffer_head.make(pickled, views), views, None)
+        frame = buffers.write(array_header.head_of(pickled, views), views, None)
         assert serializers.encode("buffers", each) == frame
 
 

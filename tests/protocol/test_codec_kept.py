@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol.codec import Codec
-from pzc.protocol.correspondence import CAPACITY
+from pzc.protocol.codec import CAPACITY, Codec
 from pzc.protocol.errors import ProtocolError, PzcError, SignatureError
 from pzc.protocol.frames import MAX_SEQUENCE, Kind
 from pzc.protocol.ids import MessageIds, Stamp

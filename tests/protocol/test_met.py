@@ -10,10 +10,10 @@ import pytest
 
 from pzc.protocol.errors import LocalProtocolError, PeerLost
 from pzc.protocol.frames import PZC00, PZC01
-from pzc.protocol.nearest import hint
 from pzc.protocol.notification import Notification, Receipt, acknowledge, let_go, own
 from pzc.protocol.peer import MOST_TYPES, Peer, unmet
 from pzc.protocol.reply import Reply, accepted
+from pzc.protocol.shown import hint
 
 
 def peer(**details: object) -> Peer:

@@ -18,10 +18,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
-from ....agents.client.arguments import remote_of
 from ....agents.client.locking import Lock, lock
 from ....agents.client.reference import RemoteReference
 from ....agents.client.running import cancel
+from ....agents.client.terms import remote_of
 from ....agents.proxy import Proxy, close
 from ....protocol.contents import as_list, as_table
 from ....protocol.errors import PzcError, Refused, RemoteError
