@@ -86,7 +86,8 @@ class Receipts(Generic[T]):
 
     def done(self, positions: Iterable[int]) -> dict[T, int]:
         """Nothing in this process needs these any more; how many of them that were held came for what."""
-        held, fresh, found = self._held, self._fresh, dict[T, int]()
+        held, fresh = self._held, self._fresh
+        found: dict[T, int] = {}
         for position in positions:
             what = held.pop(position, None)
             if what is not None:

@@ -217,7 +217,8 @@ class Laned(UnixExchange):
 
     def ready(self, deadline: float, of: str = "") -> Sequence[Message | bytes]:
         """See `UnixExchange.ready`."""
-        lane, came = self._lane, list[Message | bytes]()
+        lane = self._lane
+        came: list[Message | bytes] = []
         if not (self._taken or self._in_stream):
             try:
                 found = lane.take(0.0)

@@ -311,7 +311,8 @@ class HeldArrivals:
     def _write_down(self) -> bool | None:
         """What has ended; whether that is to be told at once, None when nothing has. With the lock."""
         ended, several, leased = self._ended, self._several, self._leased
-        over, freed, pressing = list[int](), False, False
+        over: list[int] = []
+        freed = pressing = False
         while ended:
             number = ended.popleft()
             if several and (left := several.pop(number, 1) - 1):

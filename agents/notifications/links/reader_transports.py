@@ -227,15 +227,15 @@ class OverUnix:
         if self._early:
             early, self._early = self._early, []
             return early
-        exchange, found = self._exchange, list[Received | None]()
-        for each in exchange.ready(time.monotonic() + REST_TIMEOUT, self._opened):
+        found: list[Received | None] = []
+        for each in self._exchange.ready(time.monotonic() + REST_TIMEOUT, self._opened):
             if not isinstance(each, bytes):
                 found.append(self._taken(each))
             elif isinstance(said := link_codec.decode(each), Notify) and not said.lent:
                 found.append(Received(said, self._key_id))
             else:
                 found.append(self._heard(self._opened, said))
-        self.more = exchange.more
+        self.more = self._exchange.more
         return found
 
     def _taken(self, message: Message) -> Received | None:
