@@ -30,7 +30,7 @@ _agents: Leases[Agent] = Leases()
 
 
 def lease(protocol: Protocol | None) -> tuple[Agent, Callable[[], None]]:
-    """The process's agent for a protocol, and what gives it back, to be called once.
+    """The process's agent for a protocol, gone with its last user, and what gives it back, to be called once.
 
     Raises:
         ConfigError, BindError: as `Agent`.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pzc.agents.discover import acquire
 from pzc.agents.naming import participants
-from pzc.agents.watch import acquire
 from pzc.discovery.events import Event, Vanished
 from pzc.transport.settings import load
 from pzc.transport.wire import Protocol

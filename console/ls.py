@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ..agents.discover import acquire
 from ..agents.naming import participants
 from ..agents.naming.unknown import obstacles
-from ..agents.watch import acquire
 from ..discovery.events import Process
 from ..discovery.names import Pattern, check_partition
 from ..discovery.records import Entry
