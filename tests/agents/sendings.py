@@ -87,6 +87,7 @@ class Hooked(list[Buffer]):
 def in_use(bench: Bench) -> Iterator[int]:
     """Another thread uses the socket meanwhile, whose message and number these are: ``held``, and that."""
     begun, free, sent = threading.Event(), threading.Event(), list[bool]()
+    bench.loop.run(bool)  # else the I/O thread may have the socket still, and would send it
 
     def wait() -> None:
         begun.set()

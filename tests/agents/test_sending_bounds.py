@@ -28,6 +28,7 @@ def with_reader(bench: Bench) -> zmq.Socket[bytes]:
     bench.loop.run(bench.sending.start)
     reader = bench.reader()
     assert bench.news.acquire(timeout=TIMEOUT)
+    bench.loop.run(bool)  # else the I/O thread may still receive, and would send what is added
     return reader
 
 
