@@ -95,8 +95,10 @@ def signed(pace: float, count: int) -> float:
     child = os.fork()
     if not child:
         ours.close()
-        os.write(tell, struct.pack("<d", statistics.median(_verified(theirs, count + WARM)[WARM:])))
-        os._exit(0)
+        try:
+            os.write(tell, struct.pack("<d", statistics.median(_verified(theirs, count + WARM)[WARM:])))
+        finally:
+            os._exit(0)  # also behind an error: the parent hears nothing, and says so
     theirs.close()
     try:
         lane = bare_lane(ours, asks=True, serializer=b"link")
@@ -109,6 +111,7 @@ def signed(pace: float, count: int) -> float:
             raise WrongResult("the reader did not get everything in time")
         return struct.unpack("<d", os.read(found, 8))[0] / 1000
     finally:
+        ours.close()
         os.waitpid(child, 0)
         os.close(found)
         os.close(tell)
