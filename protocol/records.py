@@ -1,5 +1,7 @@
 """Records: the five frames of notifications, sealed once by their publisher, whichever way they go.
 
+What goes together is sealed together, by whoever sends it.
+
 They are what `Codec.encode` makes of the same notification, to the last byte. Broadcast sends them as they
 are; the rows of a mailbox leave out what both ends can make again::
 
@@ -15,11 +17,12 @@ Whoever reads records trusts the line that they came over: `Opener` verifies no 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from . import ids, signing
 from .codec import Codec, Kept
@@ -36,6 +39,9 @@ _PREFIX_SIZE = 24
 _DIGITS = 20
 """Room for a number and a ``+`` behind the opening of a header."""
 
+_SHORT = 150
+"""Characters of a topic and a key together that surely fit into a header, whatever they are."""
+
 _ANY_STAMP = Stamp(0, 0, 0)
 
 Frames = tuple[bytes, bytes, Body, bytes, bytes]
@@ -43,6 +49,28 @@ Frames = tuple[bytes, bytes, Body, bytes, bytes]
 
 BESIDE = 224
 """Bytes of a record's frames beside content, topic and key, at most."""
+
+
+class Record(Struct, eq=False, gc=False):
+    """A notification that is sealed when it goes, the same for all that it goes to.
+
+    Attributes:
+        topic: of the notification.
+        row: of the notification, without proof.
+        frames: of the notification, sealed; None as long as nobody needed them.
+    """
+
+    topic: str
+    row: Row
+    frames: Frames | None = None
+
+    @property
+    def proven(self) -> Row:
+        """The row with frames 2 to 4, once it is sealed."""
+        if self.frames is None:
+            return self.row
+        row, (_, _, content, msgid, signature) = self.row, self.frames
+        return Row(row.number, row.sent_ms, row.key, row.serializer, content, 0, 0, msgid, signature)
 
 
 class Tags:
@@ -70,22 +98,6 @@ class Tags:
         inner.update(b"".join((opening, header, serializer, msgid, content)))
         outer.update(inner.digest())
         return outer.digest()
-
-    def of_each(
-        self, headers: Sequence[bytes], serializer: bytes, msgids: Sequence[bytes], contents: Sequence[Buffer]
-    ) -> list[bytes]:
-        """The tags of many notifications, whose serializer is the same."""
-        made, known, opening = list[bytes](), (-1, -1, -1), b""
-        new_inner, new_outer, join = self._inner.copy, self._outer.copy, b"".join
-        for header, msgid, content in zip(headers, msgids, contents, strict=True):
-            lengths = len(header), len(msgid), len(content)
-            if known != lengths:
-                known, opening = lengths, self._opening(header, serializer, msgid, content)
-            inner, outer = new_inner(), new_outer()
-            inner.update(join((opening, header, serializer, msgid, content)))
-            outer.update(inner.digest())
-            made.append(outer.digest())
-        return made
 
     def _opening(self, header: bytes, serializer: bytes, msgid: bytes, content: Buffer) -> bytes:
         whole = signing.covered(self._parties, header, serializer, msgid, len(content))
@@ -131,63 +143,41 @@ class Records:
         self._urn = urn
         self._known: Kept[_Shared] = Kept()
 
-    def seal(self, topic: str, number: int, key: str, sent_ms: int, serializer: str, body: Body) -> Frames:
-        """The five frames of a notification.
-
-        Args:
-            topic: neither empty nor reserved.
-            number: in its topic, from 1.
-            key: what it is about; mostly empty.
-            sent_ms: Unix time in milliseconds.
-            serializer: of the content.
-            body: the content, encoded.
+    def check(self, topic: str, number: int, key: str, serializer: str) -> None:
+        """Judge whether a header can carry a notification.
 
         Raises:
-            LocalProtocolError: when no header can carry topic, number and key.
+            LocalProtocolError: when none can.
         """
-        shared = self._shared(topic, serializer, len(body) > LARGE)
-        opening, roomy, name, tags, sealer, stamped, mark = shared
-        simple = roomy and not key
-        header = b"%b%d+" % (opening, number) if simple else close_header(opening, number, key)
-        msgid = self._urn(sent_ms)
-        if tags is not None:
-            return header, name, body, msgid, tags.of(header, name, msgid, body).join(mark)
-        stamp = ids.parse_urn(msgid.decode()) if stamped else _ANY_STAMP
-        tag, content = sealer.seal(stamp, header, name, msgid, body)
-        return header, name, content, msgid, tag.join(mark)
+        if len(topic) + len(key) > _SHORT:
+            close_header(self._shared(topic, serializer, False).opening, number, key)
 
-    def prove(self, topic: str, rows: Sequence[Row]) -> list[Row]:
-        """Rows with frames 2 to 4; one that no header can carry stays without id and signature."""
-        serializers = {row.serializer for row in rows}
-        if len(serializers) == 1 and max([len(row.body) for row in rows]) <= LARGE:
-            with contextlib.suppress(ProtocolError):  # which is said of the row that it is about
-                shared = self._shared(topic, serializers.pop(), False)
-                if shared.tags is not None:
-                    return self._prove_alike(shared, shared.tags, rows)
-        return [self._prove(topic, row) for row in rows]
-
-    def _prove_alike(self, shared: _Shared, tags: Tags, rows: Sequence[Row]) -> list[Row]:
-        """Column by column, which takes half the time."""
-        opening, urn, mark = shared.opening, self._urn, shared.mark
-        simple = shared.roomy and not any(row.key for row in rows)
-        headers = [
-            b"%b%d+" % (opening, row.number) if simple else close_header(opening, row.number, row.key)
-            for row in rows
-        ]
-        msgids = [urn(row.sent_ms) for row in rows]
-        found = tags.of_each(headers, shared.serializer, msgids, [row.body for row in rows])
-        return [
-            Row(row.number, row.sent_ms, row.key, row.serializer, row.body, 0, 0, msgid, tag.join(mark))
-            for row, msgid, tag in zip(rows, msgids, found, strict=True)
-        ]
-
-    def _prove(self, topic: str, row: Row) -> Row:
-        number, sent_ms, key, name, body = row.number, row.sent_ms, row.key, row.serializer, row.body
-        try:
-            _, _, content, msgid, signature = self.seal(topic, number, key, sent_ms, name, body)
-        except ProtocolError:
-            return row
-        return Row(number, sent_ms, key, name, content, 0, 0, msgid, signature)
+    def seal(self, records: Iterable[Record]) -> list[Frames | None]:
+        """The five frames of each, as they are or new; None for what the wire cannot carry."""
+        known, next_urn = self._known.get, self._urn
+        made: list[Frames | None] = []
+        for record in records:
+            if record.frames is not None:
+                made.append(record.frames)
+                continue
+            topic, row = record.topic, record.row
+            number, key, name, body = row.number, row.key, row.serializer, row.body
+            large = len(body) > LARGE
+            try:
+                shared = known((topic, name, large)) or self._shared(topic, name, large)
+                opening, roomy, named, tags, sealer, stamped, mark = shared
+                simple = roomy and not key
+                header = b"%b%d+" % (opening, number) if simple else close_header(opening, number, key)
+                msgid = next_urn(row.sent_ms)
+                if tags is not None:
+                    tag = tags.of(header, named, msgid, body)
+                else:
+                    stamp = ids.parse_urn(msgid.decode()) if stamped else _ANY_STAMP
+                    tag, body = sealer.seal(stamp, header, named, msgid, body)
+                made.append((header, named, body, msgid, tag.join(mark)))
+            except ProtocolError:
+                made.append(None)
+        return made
 
     def _shared(self, topic: str, serializer: str, large: bool) -> _Shared:
         known = self._known.get((topic, serializer, large))

@@ -22,6 +22,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 import zmq
 
@@ -36,8 +37,10 @@ TURN = 64
 KEPT = 256
 """Messages that wait for the I/O thread; more stay in the socket."""
 
+M = TypeVar("M")
 
-class Sending:
+
+class Sending(Generic[M]):
     """The one owner of such a socket, but for closing it.
 
     Args:
@@ -46,6 +49,7 @@ class Sending:
         on_news: called in the I/O thread when something may have come; it has to `receive` until nothing is
             left.
         on_refused: called for each message that libzmq did not take, in whatever thread sent it.
+        frames: makes five frames of each message of a turn; None for what is not sent after all.
     """
 
     def __init__(
@@ -54,14 +58,16 @@ class Sending:
         socket: zmq.Socket[bytes],
         on_news: Callable[[], object],
         on_refused: Callable[[zmq.ZMQError], object],
+        frames: Callable[[Sequence[M]], Sequence[Sequence[Buffer] | None]],
     ) -> None:
         self._loop = loop
         self._socket = socket
         self._on_news = on_news
         self._on_refused = on_refused
+        self._frames = frames
         self._using = threading.Lock()  # of the socket
         self._user = 0  # the thread that had it last, which never waits for itself
-        self._waiting: deque[Sequence[Buffer]] = deque()
+        self._waiting: deque[M] = deque()
         self._descriptor = -1
         self._received: deque[list[bytes]] = deque()  # for the I/O thread
         self._looked = 0.0
@@ -78,29 +84,29 @@ class Sending:
         if not self._closed and self._using.acquire(timeout=STOP_TIMEOUT):  # which nobody gets again
             self._closed = True  # first: nobody is told that it was sent of what comes behind the last one
             while self._waiting:
-                self._send(self._waiting.popleft())
+                self._send_some(len(self._waiting))
         self._closed = True
         if self._descriptor >= 0:
             self._loop.unregister(self._descriptor)
             self._descriptor = -1
 
-    def send(self, frames: Sequence[Buffer], now: float) -> bool:
-        """Send five frames behind all that were given here before; any thread.
+    def send(self, message: M, now: float) -> bool:
+        """Send a message behind all that were given here before; any thread.
 
         Args:
-            frames: a large content must not be changed until it went.
+            message: a large content must not be changed until it went.
             now: monotonic seconds.
 
         Returns:
             False after `close`: it may not have been sent.
         """
-        self.add(frames)
+        self.add(message)
         self.flush(now)
         return not self._closed
 
-    def add(self, frames: Sequence[Buffer]) -> bool:
+    def add(self, message: M) -> bool:
         """As `send`, with the next `flush`."""
-        self._waiting.append(frames)
+        self._waiting.append(message)
         return not self._closed
 
     def flush(self, now: float) -> None:
@@ -116,8 +122,7 @@ class Sending:
         while waiting and left > 0 and self._use(patient):
             try:
                 while waiting and left > 0:
-                    left -= 1
-                    self._send(waiting.popleft())
+                    left -= self._send_some(left)
                 self._look(now)
             except (
                 BaseException
@@ -147,6 +152,17 @@ class Sending:
 
     def _send_rest(self) -> None:
         self._send_waiting(self._looked)
+
+    def _send_some(self, most: int) -> int:
+        """Send the first ones that wait; how many."""
+        waiting, send = self._waiting, self._send
+        # As long as they wait, none of them is lost; a finalizer may add others meanwhile.
+        made = self._frames([waiting[at] for at in range(min(most, len(waiting)))])
+        for frames in made:
+            waiting.popleft()
+            if frames is not None:
+                send(frames)
+        return len(made)
 
     def _send(self, frames: Sequence[Buffer]) -> None:
         try:

@@ -1,15 +1,15 @@
 """Broadcast: the PUB endpoint of an agent, an XPUB socket, so that it knows who listens.
 
-Whatever is published is sealed and sent in the caller's thread, which never waits for a reader: what one does
-not take is dropped for it at the high-water mark, and counted by it. Each dialect is emitted only while a
-filter asks for it. Behind what was sent the `Heartbeat` tells how far each topic is.
+What waits is sealed and sent by whoever publishes, who never waits for a reader: what one does not take is
+dropped for it at the high-water mark, and counted by it. Each dialect is emitted only while a filter asks for
+it. Behind what was sent the `Heartbeat` tells how far each topic is.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 
@@ -19,8 +19,8 @@ from ...protocol import serializers
 from ...protocol.codec import too_large
 from ...protocol.errors import AgentClosed
 from ...protocol.frames import Buffer
-from ...protocol.link_messages import Body
-from ...protocol.records import Records
+from ...protocol.link_messages import Body, Row
+from ...protocol.records import Record, Records
 from ...protocol.signing import Suite
 from ...transport.counters import Counters
 from ...transport.endpoints import bind, new_socket
@@ -32,6 +32,7 @@ from .filters import Filters
 from .heartbeat import Heartbeat, beat_filter
 from .links.gathering import SMALL
 from .links.publication import Publication
+from .links.published import seal
 from .links.topics import Advertised
 from .voices import Voice, Voices
 
@@ -43,8 +44,7 @@ GATHERED = 32
 """Messages of a burst that wait for one another."""
 
 
-Outgoing = tuple[str, int, list[Buffer]]
-"""Frames behind the topic and number that a beat is to tell; an empty topic for none."""
+_Waiting = Record | Sequence[Buffer]
 
 
 class Broadcast:
@@ -57,6 +57,7 @@ class Broadcast:
         agent_id: sender in PZC01 headers.
         records: makes frames of what is broadcast the prepared way.
         counters: where everything is counted.
+        lock: of all links, and of ``numbers``.
         numbers: the last number of each topic.
         about: what is said of a topic.
         rep_endpoint: under which the agent is known.
@@ -69,11 +70,14 @@ class Broadcast:
 
     def __init__(
         self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
-        counters: Counters, numbers: Mapping[str, int], about: Callable[[str], Advertised], rep_endpoint: str,
+        counters: Counters, lock: threading.RLock, numbers: Mapping[str, int],
+        about: Callable[[str], Advertised], rep_endpoint: str,
     ) -> None:  # fmt: skip
         self._loop = loop
         self._protocol = protocol
+        self._codec = protocol.codec
         self._records = records
+        self._lock = lock
         self._counters = counters
         self._numbers = numbers
         self._about = about
@@ -89,7 +93,9 @@ class Broadcast:
             raise
         self.version = 0
         self.on_change: Callable[[], object] = bool
-        self._sending = Sending(loop, self._socket, self._on_readable, self._on_refused)
+        self._sending = Sending[_Waiting](
+            loop, self._socket, self._on_readable, self._on_refused, self._frames
+        )
         self._watch: Watch | None = None
         self._state = threading.Lock()  # of the filters
         self._filters = Filters(agent_id)
@@ -117,54 +123,71 @@ class Broadcast:
 
     # --- publishing ----------------------------------------------------------------------------------
 
-    def seal(self, publication: Publication, number: int, voices: Iterable[Voice]) -> list[Outgoing]:
-        """Frames of a publication in each of these voices; a mailbox gets the very same.
+    def prepare(self, publication: Publication, number: int, voices: Iterable[Voice]) -> None:
+        """Encode a publication for each of these voices, before it has its number.
 
         Raises:
             SerializeError: when the content cannot be expressed.
-            LocalProtocolError: when it is too large.
+            LocalProtocolError: when the wire cannot carry it.
         """
-        published, outgoing = publication.published, list[Outgoing]()
-        topic, key, encode = published.topic, published.key, self._protocol.encode
+        published = publication.published
+        topic, key = published.topic, published.key
+        aired: tuple[str, Body] | None = None
+        spoken: tuple[list[Buffer], ...] = ()
         for voice in voices:
             if voice is self._voices.own:
-                name, body = publication.aired = publication.aired or self._encode(publication)
-                frames = self._records.seal(topic, number, key, published.sent_ms, name, body)
-                outgoing.append((topic, number, [*frames]))
-                if publication.mail is not None and publication.mail[0] == name:
-                    publication.proof = frames[2:]
-            else:
+                aired = publication.aired or self._encode(publication)
+                self._records.check(topic, number, key, aired[0])
+            else:  # in which nothing is numbered
                 dialect, sender = voice
-                made = encode(sender, topic, published.content, sequence=number, key=key, dialect=dialect)
-                outgoing.append(("", 0, made))
-        return outgoing
+                spoken += (self._protocol.encode(sender, topic, published.content, dialect=dialect),)
+        publication.aired, publication.spoken = aired, spoken
 
     def _encode(self, publication: Publication) -> tuple[str, Body]:
         """The content, as it was encoded for others where that is the same."""
-        published, codec = publication.published, self._protocol.codec
-        name = codec.serializer
-        if published.serializer == name and published.slot is None:
-            body = published.body
-        elif publication.mail is not None and publication.mail[0] == name:
-            body = publication.mail[1]
+        published, mail, name = publication.published, publication.mail, self._codec.serializer
+        if mail is not None and mail[0] == name:
+            encoded = mail
+        elif published.serializer == name and published.slot is None:
+            encoded = name, published.body
         else:
-            body = serializers.encode(name, published.content)
-        if len(body) > codec.max_content:
-            raise too_large(len(body), codec.max_content)
-        return name, body
+            encoded = name, serializers.encode(name, published.content)
+        if len(encoded[1]) > self._codec.max_content:
+            raise too_large(len(encoded[1]), self._codec.max_content)
+        return encoded
 
-    def add(self, outgoing: Iterable[Outgoing]) -> None:
-        """Have it sent with the next `flush`, in the order of numbers; the caller sees to that.
+    def add(self, publication: Publication) -> None:
+        """Have what was prepared sent with the next `flush`; with the lock, so that numbers are in order.
 
         Raises:
             AgentClosed: after `close`.
         """
-        for topic, number, frames in outgoing:
-            if not self._sending.add(frames):
+        published, aired, add = publication.published, publication.aired, self._sending.add
+        if aired is not None:
+            topic, number = published.topic, published.number
+            record = publication.record
+            if record is None or aired is not publication.mail:
+                record = Record(topic, Row(number, published.sent_ms, published.key, *aired))
+            if not add(record):
+                raise AgentClosed("the agent was stopped; it publishes no more")
+            self._large = self._large or len(aired[1]) > SMALL
+            self._heartbeat.sent(topic, number)
+        for frames in publication.spoken:
+            if not add(frames):
                 raise AgentClosed("the agent was stopped; it publishes no more")
             self._large = self._large or len(frames[2]) > SMALL
-            if topic:
-                self._heartbeat.sent(topic, number)
+
+    def _frames(self, waiting: Sequence[_Waiting]) -> list[Sequence[Buffer] | None]:
+        """Of each its frames, sealed now where they are not yet."""
+        records = [each for each in waiting if isinstance(each, Record)]
+        sealed = seal(records, self._records, self._lock)
+        if None in sealed:
+            self._counters.add("publish_dropped", sealed.count(None))
+            logger.warning("%d notifications could not be sealed", sealed.count(None))
+        if len(sealed) == len(waiting):
+            return [*sealed]
+        made = iter(sealed)
+        return [next(made) if isinstance(each, Record) else each for each in waiting]
 
     def is_due(self, now: float, pause: float) -> bool:
         """As that of `LinkSubscriber`."""
@@ -179,8 +202,7 @@ class Broadcast:
         self._sending.flush(monotonic())
 
     def _tell(self, frames: list[Buffer]) -> None:
-        self.add((("", 0, frames),))
-        self.flush()
+        self._sending.send(frames, monotonic())
 
     def _on_refused(self, error: zmq.ZMQError) -> None:
         self._counters.add("publish_dropped")

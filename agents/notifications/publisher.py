@@ -1,8 +1,8 @@
 """Publisher: numbers what an agent publishes, and hands it to links, mailboxes and broadcast in one moment.
 
-There is one way for all: what a topic needs of it stands in its `Plan`. The content is encoded, and sealed
-for broadcast, in the caller's thread, once for whoever gets the same. A notification that nobody subscribed
-to is numbered and not encoded. What could not be encoded has no number.
+There is one way for all: what a topic needs of it stands in its `Plan`. The content is encoded in the
+caller's thread, once for whoever gets the same, and sealed by whoever sends it. A notification that nobody
+subscribed to is numbered and not encoded. What could not be encoded has no number.
 
 The caller waits first while a reader that is to be waited for has its window full; it holds nothing
 meanwhile.
@@ -10,7 +10,6 @@ meanwhile.
 
 from __future__ import annotations
 
-import threading
 from time import monotonic, time_ns
 from typing import cast
 
@@ -21,7 +20,7 @@ from ...protocol.errors import AgentClosed, LocalProtocolError
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
-from .broadcast import Broadcast, Outgoing
+from .broadcast import Broadcast
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC
@@ -109,8 +108,6 @@ class Publisher:
         self._numbers = subscribers.numbers
         self.declared = Declared()
         self.keeping = RetainedValues(protocol, subscribers, counters)
-        # Its holder may take it again: encoding can run a finalizer that publishes.
-        self._publishing = threading.RLock()
         self.closed = False
         self.has_mark, self.last_at, self.check_broadcast = (
             broadcast.has_mark, broadcast.last_at, broadcast.check,
@@ -183,12 +180,10 @@ class Publisher:
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
             carriers = plan.route.subscribers
             publication.carriers = (*carriers, broadcast) if voices else carriers
-            late = version if dialects is None else None
             if voices:
-                taken = self._air(publication, plan, number, voices, late)
-            else:
-                taken = self._number(publication, plan, number, voices, late)
-            if taken:
+                broadcast.prepare(publication, number, voices)
+            late = version if dialects is None else None
+            if taken := self._number(publication, plan, number, voices, late):
                 return taken
 
     def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
@@ -238,26 +233,9 @@ class Publisher:
         if route.mailboxes:
             publication.mail = publication.mail or encoding.copy(published, plan.arrays)
 
-    def _air(
-        self, publication: Publication, plan: Plan, number: int, voices: tuple[Voice, ...],
-        version: int | None,
-    ) -> int:  # fmt: skip
-        """As `_number`, of what is broadcast in these voices, too; nobody waits while it is sealed."""
-        topic, broadcast = publication.published.topic, self._broadcast
-        publication.published.sent_ms = time_ns() // 1_000_000
-        sealed = broadcast.seal(publication, number, voices)
-        with self._publishing:  # which sends in the order of numbers
-            last = self._numbers.get(topic, 0)
-            if number <= last:  # another one was quicker
-                if plan.waits and not self._subscribers.admission.has_room(publication):
-                    return 0
-                number, publication.published.sent_ms = last + 1, time_ns() // 1_000_000
-                sealed = broadcast.seal(publication, number, voices)
-            return self._number(publication, plan, number, voices, version, sealed)
-
     def _number(
         self, publication: Publication, plan: Plan, number: int, voices: tuple[Voice, ...],
-        version: int | None, sealed: list[Outgoing] | None = None,
+        version: int | None,
     ) -> int:  # fmt: skip
         """Take the next number and hand it to all, at one moment; 0, and nothing was done, when that is over.
 
@@ -267,8 +245,7 @@ class Publisher:
         """
         published, subscribers, numbers = publication.published, self._subscribers, self._numbers
         broadcast, topic = self._broadcast, published.topic
-        if sealed is None:
-            published.sent_ms = time_ns() // 1_000_000
+        published.sent_ms = time_ns() // 1_000_000
         encoded = publication.mail or publication.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         with subscribers.lock:
@@ -284,8 +261,8 @@ class Publisher:
             if publication.kept is not None:
                 self.keeping.keep(published, publication.kept)
             self._counted["published"] += 1
-        if sealed is not None:
-            broadcast.add(sealed)
+            if voices:
+                broadcast.add(publication)
         if version is not None and version != broadcast.version:
             self._send_late(publication, voices, version)
         return number
@@ -293,13 +270,14 @@ class Publisher:
     def _send_late(self, publication: Publication, wanted: tuple[Voice, ...], version: int) -> None:
         """To filters that came after that version, in no voice that was wanted before."""
         broadcast, published = self._broadcast, publication.published
-        with self._publishing:
-            while version != broadcast.version:
-                version = broadcast.version
-                late = tuple([each for each in broadcast.voices(published.topic) if each not in wanted])
-                broadcast.add(broadcast.seal(publication, published.number, late))
-                broadcast.flush()
-                wanted += late
+        while version != broadcast.version:
+            version = broadcast.version
+            late = tuple([each for each in broadcast.voices(published.topic) if each not in wanted])
+            broadcast.prepare(publication, published.number, late)
+            with self._subscribers.lock:
+                broadcast.add(publication)
+            broadcast.flush()
+            wanted += late
 
     # --- what is said of topics ----------------------------------------------------------------------
 

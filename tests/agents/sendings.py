@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import zmq
@@ -16,6 +16,10 @@ from pzc.transport.sending import Sending
 from tests.contract.rigs.peers import TIMEOUT
 
 NEVER = 1000.0
+
+
+def _as_given(messages: Sequence[Sequence[Buffer]]) -> Sequence[Sequence[Buffer]]:
+    return messages
 
 
 class Bench:
@@ -32,7 +36,7 @@ class Bench:
         self.news = threading.Semaphore(0)
         self.got: list[bytes] = []
         self.refused: list[zmq.ZMQError] = []
-        self.sending = Sending(self.loop, self.socket, self.take, self.refused.append)
+        self.sending = Sending(self.loop, self.socket, self.take, self.refused.append, _as_given)
         self.readers: list[zmq.Socket[bytes]] = []
 
     def take(self) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from pzc import Agent, Protocol, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
 from pzc.agents.notifications.links import mailboxes
 from pzc.agents.notifications.links.mailbox_subscriber import MailboxSubscriber
-from pzc.agents.notifications.links.published import Mailed
 from pzc.agents.notifications.links.subscriber import Owner
 from pzc.agents.notifications.links.subscribers import SMALL
 from pzc.agents.notifications.links.topics import Wanted
@@ -22,6 +20,7 @@ from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
 from pzc.protocol.link_messages import Notify, Row
+from pzc.protocol.records import Frames, Record
 from pzc.shm.ring import Ring
 
 from tests.agents.mailbox_reader import Reader
@@ -42,7 +41,7 @@ def subscribers_of(publisher: Agent) -> list[MailboxSubscriber]:
 def sealed(publisher: Agent) -> list[bool]:
     """Of each message that waits in the mailboxes whether it has its proof."""
     return [
-        letter.message.sealed is not None
+        letter.message.frames is not None
         for subscriber in subscribers_of(publisher)
         for letter in subscriber.queue._letters.values()
     ]
@@ -97,11 +96,11 @@ class Watching:
         self.lock = lock
         self.free: list[bool] = []
 
-    def prove(self, topic: str, rows: list[Row]) -> list[Row]:
+    def seal(self, given: Sequence[Record]) -> list[Frames | None]:
         other = threading.Thread(target=self._look)
         other.start()
         other.join(TIMEOUT)
-        return [replace(row, signature=b"tag") for row in rows]
+        return [(b"", b"", each.row.body, b"", b"tag") for each in given]
 
     def _look(self) -> None:
         free = self.lock.acquire(timeout=1)
@@ -137,7 +136,7 @@ def test_nobody_waits_for_what_is_sealed() -> None:
     subscriber.queue.room = 10
     for number in (1, 2):
         claims = subscriber.queue.matching("t", "")
-        subscriber.post(Mailed("t", Row(number, 0, "", "pickle", b"1")), claims, 0.0)
+        subscriber.post(Record("t", Row(number, 0, "", "pickle", b"1")), claims, 0.0)
     subscriber.flush()
     assert records.free == [True]
     [notify] = way.sent

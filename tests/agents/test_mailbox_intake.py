@@ -20,7 +20,7 @@ from pzc.protocol.frames import Kind
 from pzc.protocol.ids import MessageIds
 from pzc.protocol.link_messages import Loss, Notify, Row, Run
 from pzc.protocol.peer import Peer
-from pzc.protocol.records import Records
+from pzc.protocol.records import Record, Records
 from pzc.transport.counters import Counters
 from pzc.transport.executor import Executor
 from pzc.transport.wire import Protocol
@@ -79,7 +79,9 @@ class Bench:
 
     def row(self, number: int, topic: str = "t") -> Row:
         body = serializers.encode("pickle", number)
-        _, _, body, msgid, signature = self._records.seal(topic, number, "", MS, "pickle", body)
+        [frames] = self._records.seal([Record(topic, Row(number, MS, "", "pickle", body))])
+        assert frames is not None
+        _, _, body, msgid, signature = frames
         return Row(number, MS, "", "pickle", body, msgid=msgid, signature=signature)
 
     def take(

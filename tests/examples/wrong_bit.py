@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from msgspec.structs import replace
-
-from pzc.protocol.link_messages import Row
-from pzc.protocol.records import Records
+from pzc.protocol.records import Frames, Record, Records
 
 from examples.lab import station
 
-prove = Records.prove
+seal = Records.seal
 
 
-def prove_and_change_one_bit(self: Records, topic: str, rows: Sequence[Row]) -> list[Row]:
-    return [_changed(row) if row.number == 6 else row for row in prove(self, topic, rows)]
-
-
-def _changed(row: Row) -> Row:
-    content = bytearray(row.body)
-    content[len(content) // 2] ^= 1
-    return replace(row, body=bytes(content))
+def seal_and_change_one_bit(self: Records, records: Iterable[Record]) -> list[Frames | None]:
+    given = list(records)
+    made = seal(self, given)
+    for at, (record, frames) in enumerate(zip(given, made, strict=True)):
+        if record.row.number == 6 and frames is not None:
+            header, name, body, msgid, signature = frames
+            content = bytearray(body)
+            content[len(content) // 2] ^= 1
+            made[at] = header, name, bytes(content), msgid, signature
+    return made
 
 
 class CameraStation(station.CameraStation):
     def __init__(self) -> None:
         super().__init__()
-        Records.prove = prove_and_change_one_bit  # type: ignore[method-assign]
+        Records.seal = seal_and_change_one_bit  # type: ignore[method-assign]

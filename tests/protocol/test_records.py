@@ -18,8 +18,8 @@ from pzc.protocol.errors import LocalProtocolError, RemoteProtocolError
 from pzc.protocol.frames import MAX_HEADER, Kind
 from pzc.protocol.ids import MessageIds, Stamp
 from pzc.protocol.keyring import Keyring
-from pzc.protocol.link_messages import Row
-from pzc.protocol.records import Opener, Records, Tags, size_beside
+from pzc.protocol.link_messages import Body, Row
+from pzc.protocol.records import Frames, Opener, Record, Records, Tags, size_beside
 from pzc.protocol.signing import LARGE, Suite
 
 SENDER = "ab" * 16
@@ -53,7 +53,16 @@ def proven(
     records: Records, number: int = 1, key: str = "", body: bytes = BODY, topic: str = "level", ms: int = MS
 ) -> Row:
     """A row with the proof of its notification."""
-    return records.prove(topic, [Row(number, ms, key, "msgpack", body)])[0]
+    record = Record(topic, Row(number, ms, key, "msgpack", body))
+    [record.frames] = records.seal([record])
+    return record.proven
+
+
+def sealed(records: Records, topic: str, number: int, key: str, ms: int, name: str, body: Body) -> Frames:
+    """The frames of one notification."""
+    [frames] = records.seal([Record(topic, Row(number, ms, key, name, body))])
+    assert frames is not None
+    return frames
 
 
 @SUITES
@@ -66,7 +75,9 @@ def test_frames_are_those_of_the_codec(suite: str | None, size: int, key: str) -
         made = codec.encode(
             SENDER, "t", bytes(size), stamp=theirs.next(MS), sequence=number, key=key, serializer="msgpack"
         )
-        assert list(map(bytes, records.seal("t", number, key, MS, "msgpack", body))) == list(map(bytes, made))
+        assert list(map(bytes, sealed(records, "t", number, key, MS, "msgpack", body))) == list(
+            map(bytes, made)
+        )
 
 
 @given(
@@ -84,14 +95,14 @@ def test_frames_are_those_of_the_codec_whatever_came_before(
         made = codec.encode(
             SENDER, topic, key, stamp=theirs.next(MS + late), sequence=number, key=about, serializer="json"
         )
-        assert list(records.seal(topic, number, about, MS + late, "json", bytes(made[2]))) == made
+        assert list(sealed(records, topic, number, about, MS + late, "json", bytes(made[2]))) == made
 
 
 def test_a_signature_covers_all_frames_and_their_lengths() -> None:
     codec = codec_of(None)
     assert codec.keyring is not None
     key = codec.keyring.active
-    header, name, body, msgid, signature = records_of(codec).seal("level", 7, "", MS, "msgpack", BODY)
+    header, name, body, msgid, signature = sealed(records_of(codec), "level", 7, "", MS, "msgpack", BODY)
     assert (header, name, body) == (b"PZC01+" + SENDER.encode() + b"+level+7+", b"msgpack", BODY)
     lengths = struct.pack(">HHIIIQ", 8, 0, len(header), len(name), len(msgid), len(body))
     covered = b"PZC01\x03\x01" + lengths + key.key_id.encode() + header + name + msgid + body
@@ -105,16 +116,16 @@ def test_a_signature_covers_all_frames_and_their_lengths() -> None:
         st.tuples(st.sampled_from(["", "a b", "k" * 2040]), st.integers(0, 300), st.booleans()), max_size=6
     )
 )
-def test_many_are_proven_as_each_alone(suite: str | None, parts: list[tuple[str, int, bool]]) -> None:
+def test_many_are_sealed_as_each_alone(suite: str | None, parts: list[tuple[str, int, bool]]) -> None:
     codec = codec_of(suite)
     rows = [
         Row(10**at, MS + at, key, "msgpack" if packed else "json", bytes(size * size))
         for at, (key, size, packed) in enumerate(parts)
     ]
     together, alone = records_of(codec), records_of(codec)
-    made = together.prove("level", rows)
-    assert made == [row for each in rows for row in alone.prove("level", [each])]
-    assert [bool(row.msgid) for row in made] == [len(row.key) < 2000 for row in rows]
+    made = together.seal([Record("level", row) for row in rows])
+    assert made == [frames for each in rows for frames in alone.seal([Record("level", each)])]
+    assert [frames is not None for frames in made] == [len(row.key) < 2000 for row in rows]
 
 
 def test_each_has_an_id_of_its_own() -> None:
@@ -201,9 +212,33 @@ def test_what_fits_into_no_header_has_no_frames(about: dict[str, str]) -> None:
 
 def test_a_number_that_fits_behind_no_topic_is_refused() -> None:
     records, topic = records_of(codec_of(None)), "t" * (MAX_HEADER - len(f"PZC01+{SENDER}++1+"))
-    assert len(records.seal(topic, 1, "", MS, "msgpack", BODY)[0]) == MAX_HEADER
+    assert len(sealed(records, topic, 1, "", MS, "msgpack", BODY)[0]) == MAX_HEADER
+    records.check(topic, 1, "", "msgpack")
     with pytest.raises(LocalProtocolError, match="the limit is 2048"):
-        records.seal(topic, 10, "", MS, "msgpack", BODY)
+        records.check(topic, 10, "", "msgpack")
+    assert records.seal([Record(topic, Row(10, MS, "", "msgpack", BODY))]) == [None]
+
+
+@given(st.text(max_size=200), st.text(max_size=200), st.integers(1, 10**17))
+def test_what_was_judged_to_fit_has_frames(topic: str, key: str, number: int) -> None:
+    records = records_of(codec_of(None))
+    try:
+        records.check(topic, number, key, "msgpack")
+    except LocalProtocolError:
+        return
+    [frames] = records.seal([Record(topic, Row(number, MS, key, "msgpack", BODY))])
+    assert frames is not None
+
+
+def test_those_of_one_go_on_to_be_the_same() -> None:
+    records = records_of(codec_of(None))
+    first, second = (Record("level", Row(number, MS, "", "msgpack", BODY)) for number in (1, 2))
+    [first.frames] = records.seal([first])
+    [again, other] = records.seal([first, second])
+    assert again is first.frames
+    assert again is not None
+    assert other is not None
+    assert other[3] != again[3]
 
 
 @SUITES
@@ -221,6 +256,3 @@ def test_tags_are_those_of_the_sealer_whatever_the_lengths(frames: list[tuple[by
     for header, name, msgid, content in frames:
         sealed, _ = sealer.seal(Stamp(0, 0, 7), header, name, msgid, content)
         assert tags.of(header, name, msgid, content) == sealed
-    headers, _, msgids, contents = zip(*frames, strict=True)
-    each = [tags.of(header, b"json", msgid, content) for header, _, msgid, content in frames]
-    assert tags.of_each(headers, b"json", msgids, contents) == each

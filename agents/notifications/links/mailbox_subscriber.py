@@ -27,10 +27,10 @@ from ....delivery.policies import KEEP
 from ....protocol import limits
 from ....protocol.errors import Refused
 from ....protocol.link_messages import Body
-from ....protocol.records import Records, size_beside
+from ....protocol.records import Record, Records, size_beside
 from ....shm.ring import Ring
 from .packing import MAIL_ROWS, Batch, MailPacking
-from .published import Mailed, seal
+from .published import seal
 from .subscriber import Owner, Subscriber
 from .topics import Wanted
 from .transports import UNIX_LIMIT, Transport
@@ -66,14 +66,14 @@ class MailboxSubscriber(Subscriber):
         asked: its reader waits for something, perhaps, and nobody is about to look what there is.
     """
 
-    queue: KeepQueue[Mailed]
+    queue: KeepQueue[Record]
 
     def __init__(
         self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring,
         shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxSubscriber | None,
         records: Records, room: int,
     ) -> None:  # fmt: skip
-        queue = KeepQueue[Mailed]() if before is None else before.queue
+        queue = KeepQueue[Record]() if before is None else before.queue
         self._in_transit: dict[int, int] = {}  # blocks, by the positions whose contents lie there
         packing = MailPacking(queue, ring, self._in_transit)
         super().__init__(link, owner, arrays, lock, ring, now, queue, packing)
@@ -160,13 +160,13 @@ class MailboxSubscriber(Subscriber):
 
     # --- messages: with the lock ---------------------------------------------------------------------
 
-    def post(self, mailed: Mailed, claims: tuple[Kept, ...], now: float) -> None:
+    def post(self, record: Record, claims: tuple[Kept, ...], now: float) -> None:
         """Keep a message that has its number, for its claims."""
-        topic, row = mailed.topic, mailed.row
+        topic, row = record.topic, record.row
         key, size = row.key, len(row.body)
         if self.signs:
             size += size_beside(topic, key)
-        self.queue.put(mailed, topic, key, row.number, size, claims, now)
+        self.queue.put(record, topic, key, row.number, size, claims, now)
 
     def fetches(self, now: float) -> bool:
         """Whether its reader fetches, and has fallen behind."""
@@ -219,10 +219,10 @@ class MailboxSubscriber(Subscriber):
         """Seal what goes, where its reader wants that, and place it where the transport takes it."""
         notify, _, contents = batch
         if self.signs and contents:
-            rest = iter(contents)
+            seal(contents, self._records, self._lock)
+            rows = iter([record.proven for record in contents])
             for run in notify.runs:
-                mailed = list(islice(rest, len(run.rows)))
-                run.rows[:] = seal(run.topic, mailed, self._records, self._lock)
+                run.rows[:] = islice(rows, len(run.rows))
         if transport.blocks and len(contents) == 1 and self._shares(contents[0].topic):
             return self._placed(batch, transport, notify.runs[0].rows[0].body)
         return batch

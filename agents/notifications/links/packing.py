@@ -12,9 +12,10 @@ from ....delivery.claim_queue import ClaimQueue
 from ....delivery.claims import Claim, Sent
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
 from ....protocol.peer import MOST_TYPES
+from ....protocol.records import Record
 from ....shm.ring import Ring
 from ....shm.views import IN_TRANSIT, INTRODUCED
-from .published import Mailed, Published
+from .published import Published
 from .transports import Transport
 
 MAX_ROWS = 1000
@@ -28,7 +29,7 @@ _number_of = attrgetter("number")
 
 Batch = tuple[Notify, int, Sequence[Any]]
 """What goes at once: a message for the reader; a descriptor that goes with it, to be closed by whoever sends,
--1 for none; the notifications of its rows, `Published` or `Mailed`."""
+-1 for none; the notifications of its rows, `Published` or `Record`."""
 
 
 class Packing:
@@ -166,9 +167,9 @@ class MailPacking(Packing):
         entries = self._queue.take(MAIL_ROWS, transport.limit, transport.blocks)
         if not entries:
             return None
-        mailed: list[Mailed] = [entry.message for entry in entries]
-        runs = runs_of(entries, [each.row for each in mailed])
-        return self._notify(transport, entries[0].position, runs, 0, False), -1, mailed
+        records: list[Record] = [entry.message for entry in entries]
+        runs = runs_of(entries, [each.row for each in records])
+        return self._notify(transport, entries[0].position, runs, 0, False), -1, records
 
 
 def runs_of(entries: Sequence[Sent[Any]], rows: Sequence[Row]) -> list[Run]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ....delivery.claims import Claim, Interest
 from ....delivery.letters import Kept
+from ....protocol.frames import Buffer
 from ....protocol.link_messages import Body
+from ....protocol.records import Record
 from .gathering import Carrier
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
@@ -75,9 +79,10 @@ class Publication(Struct, eq=False):
         blocked: those whose window is full, each with its link.
         ack_wait: seconds to wait for links to be done with it; None for none.
         mail: serializer and content for mailboxes; None when none wants it.
-        aired: serializer and content for broadcast; None as long as nobody needs it.
+        aired: serializer and content for broadcast; None when none is wanted.
+        record: what mailboxes keep of it; None when none does.
+        spoken: frames for broadcast in the dialect of originals.
         kept: serializer and content to be kept; None when nothing of its topic is.
-        proof: frames 2 to 4, as it is broadcast; None when it is not, or is another content for mailboxes.
     """
 
     published: Published
@@ -89,8 +94,9 @@ class Publication(Struct, eq=False):
     ack_wait: float | None = None
     mail: tuple[str, Body] | None = None
     aired: tuple[str, Body] | None = None
+    record: Record | None = None
+    spoken: tuple[Sequence[Buffer], ...] = ()
     kept: tuple[str, bytes] | None = None
-    proof: tuple[Body, bytes, bytes] | None = None
 
     @property
     def size(self) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ....protocol.link_messages import Body, Row
-from ....protocol.records import Records
+from ....protocol.link_messages import Body
+from ....protocol.records import Frames, Record, Records
 from ....shm.ring import Slot
 
 
@@ -39,31 +39,16 @@ class Published(Struct, eq=False):
     waited: set[Any] | None = None
 
 
-class Mailed(Struct, eq=False, gc=False):
-    """What mailboxes keep of a notification, all of them the same: without the object, and in no block.
-
-    Attributes:
-        topic: of the notification.
-        row: of the notification, without proof.
-        sealed: the row with its proof; None as long as nobody needs it.
-    """
-
-    topic: str
-    row: Row
-    sealed: Row | None = None
-
-
 def seal(
-    topic: str, mailed: Sequence[Mailed], records: Records, lock: AbstractContextManager[object]
-) -> list[Row]:
-    """Rows of a topic with their proofs, made without any lock where there is none.
+    given: Sequence[Record], records: Records, lock: AbstractContextManager[object]
+) -> list[Frames | None]:
+    """The frames of records, made without any lock where there are none; ``lock``: of whoever shares them.
 
-    ``lock``: of whoever shares them.
+    None is for what the wire cannot carry.
     """
-    bare = [each for each in mailed if each.sealed is None]
-    made = records.prove(topic, [each.row for each in bare])
+    made = records.seal(given)
     with lock:  # what two threads made at once is what the first one made
-        for each, row in zip(bare, made, strict=True):
-            if each.sealed is None:
-                each.sealed = row
-    return [each.sealed or each.row for each in mailed]
+        for record, frames in zip(given, made, strict=True):
+            if record.frames is None:
+                record.frames = frames
+    return [record.frames for record in given]

@@ -29,7 +29,7 @@ from ....delivery.responsive import ResponsiveLinks
 from ....protocol import limits
 from ....protocol.errors import AgentClosed
 from ....protocol.link_messages import Row
-from ....protocol.records import Records
+from ....protocol.records import Record, Records
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ....transport.loop import Loop
@@ -42,7 +42,6 @@ from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .mailboxes import Mailboxes
 from .publication import Publication
-from .published import Mailed
 from .routes import SPARE, Routes
 from .subscriber import Subscriber
 from .transports import Transport
@@ -122,14 +121,9 @@ class Subscribers:
             self._offer(topic)
         self.meters[topic].add(since, 1, size)
         if mail is not None:
-            name, body = mail
-            sent_ms = published.sent_ms
-            mailed = Mailed(topic, Row(number, sent_ms, key, name, body))
-            if publication.proof is not None:
-                body, msgid, signature = publication.proof
-                mailed.sealed = Row(number, sent_ms, key, name, body, 0, 0, msgid, signature)
+            record = publication.record = Record(topic, Row(number, published.sent_ms, key, *mail))
             for mailbox, kept in route.kept:
-                mailbox.post(mailed, mailbox.queue.matching(topic, key) if key else kept, since)
+                mailbox.post(record, mailbox.queue.matching(topic, key) if key else kept, since)
         if route.plain or published.slot is not None:
             took: list[LinkSubscriber] = []
             for subscriber, claims in route.plain:
