@@ -335,9 +335,10 @@ class BroadcastIn:
 def _notification(
     peer: Peer, envelope: Message, content: Any, received_at: float, frames: tuple[bytes, ...] = ()
 ) -> Notification:
-    sent_at = envelope.sent_ms / 1000 if envelope.sent_ms is not None else received_at
+    facts, stamp = envelope.facts, envelope.stamp  # the message's own words for them are calls
+    epoch, sent_at = (0, received_at) if stamp is None else (stamp.epoch, stamp.ms / 1000)
     return Notification(
-        envelope.sender, peer.name, envelope.topic, envelope.key, envelope.sequence, envelope.epoch,
-        sent_at, received_at, content, envelope.key_id, frames, size=len(envelope.content),
-        type=peer.types.get(envelope.topic, ""), partition=peer.partition,
+        facts.sender, peer.name, facts.topic, envelope.key, envelope.sequence, epoch, sent_at, received_at,
+        content, facts.identity.key_id, frames, size=len(envelope.content),
+        type=peer.types.get(facts.topic, ""), partition=peer.partition,
     )  # fmt: skip

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import zmq
 
+from pzc.transport.sending import TURN
+
 from tests.agents.sendings import NEVER, Bench, Hooked, arrived, busy, in_use, message, opened
 from tests.contract.rigs.peers import TIMEOUT, run_threads
 
@@ -35,6 +37,32 @@ def test_messages_of_eight_threads_stay_whole(bench: Bench) -> None:
     for thread in range(8):
         mine = [parts[0] for parts in got if parts[0].startswith(b"1%d." % thread)]
         assert mine == [b"1%d.%d" % (thread, turn) for turn in range(200)]
+
+
+def test_frames_are_made_of_what_goes_together_and_what_has_none_is_left_out(bench: Bench) -> None:
+    bench.loop.run(bench.sending.start)
+    reader = bench.reader()
+    assert bench.news.acquire(timeout=TIMEOUT)
+    bench.unsent = [message(b"2")]
+    for number in range(TURN + 2):
+        assert bench.sending.add(message(b"%d" % number))
+    assert bench.turns == []
+    bench.sending.flush(time.monotonic())
+    got = [reader.recv_multipart() for _ in range(TURN + 1)]
+    assert got == [message(b"%d" % number) for number in range(TURN + 2) if number != 2]
+    assert bench.turns == [TURN, 2]
+
+
+def test_what_waits_when_it_is_closed_is_sent(bench: Bench) -> None:
+    bench.loop.run(bench.sending.start)
+    reader = bench.reader()
+    assert bench.news.acquire(timeout=TIMEOUT)
+    for number in range(TURN + 2):
+        assert bench.sending.add(message(b"%d" % number))
+    bench.loop.run(bench.sending.close)
+    assert [reader.recv_multipart() for _ in range(TURN + 2)] == [
+        message(b"%d" % number) for number in range(TURN + 2)
+    ]
 
 
 def test_news_that_comes_while_others_send_is_told(bench: Bench, timings: Callable[..., None]) -> None:
