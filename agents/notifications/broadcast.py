@@ -43,6 +43,9 @@ _BATCH = 256
 GATHERED = 32
 """Messages of a burst that wait for one another."""
 
+BEHIND = 256
+"""Messages that wait for the I/O thread; more are sent by whoever publishes."""
+
 
 _Waiting = Record | Sequence[Buffer]
 
@@ -66,7 +69,10 @@ class Broadcast:
         endpoint: where it is bound.
         version: another, greater one after each change of the filters.
         on_change: called in the I/O thread then.
+        gathers: see `Carrier`.
     """
+
+    gathers = True
 
     def __init__(
         self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
@@ -131,12 +137,14 @@ class Broadcast:
             LocalProtocolError: when the wire cannot carry it.
         """
         published = publication.published
-        topic, key = published.topic, published.key
+        topic, key, mail = published.topic, published.key, publication.mail
         aired: tuple[str, Body] | None = None
         spoken: tuple[list[Buffer], ...] = ()
         for voice in voices:
             if voice is self._voices.own:
-                aired = publication.aired or self._encode(publication)
+                aired = publication.aired
+                if aired is None:
+                    aired = mail if mail and mail[0] == self._codec.serializer else self._encode(publication)
                 self._records.check(topic, number, key, aired[0])
             else:  # in which nothing is numbered
                 dialect, sender = voice
@@ -145,10 +153,8 @@ class Broadcast:
 
     def _encode(self, publication: Publication) -> tuple[str, Body]:
         """The content, as it was encoded for others where that is the same."""
-        published, mail, name = publication.published, publication.mail, self._codec.serializer
-        if mail is not None and mail[0] == name:
-            encoded = mail
-        elif published.serializer == name and published.slot is None:
+        published, name = publication.published, self._codec.serializer
+        if published.serializer == name and published.slot is None:
             encoded = name, published.body
         else:
             encoded = name, serializers.encode(name, published.content)
@@ -195,6 +201,10 @@ class Broadcast:
         if waiting <= 1:
             self._waits_since = now
         return waiting >= GATHERED or self._large or now - self._waits_since >= pause
+
+    def is_behind(self) -> bool:
+        """As that of `Carrier`."""
+        return len(self._sending) >= BEHIND
 
     def flush(self) -> None:
         """Send what waits; any thread."""

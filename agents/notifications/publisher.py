@@ -24,7 +24,7 @@ from .broadcast import Broadcast
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC
-from .links.mailboxes import SHARE, give_way
+from .links.gathering import SHARE, SMALL
 from .links.publication import Publication, Route
 from .links.published import Published
 from .links.subscribers import Subscribers
@@ -145,8 +145,8 @@ class Publisher:
             subscribers.flush(publication)
             if published.waited:
                 subscribers.wait_until_done(publication)
-            if not number & SHARE - 1 and mailboxes and not self._loop.in_thread():
-                give_way(mailboxes, publication.since)
+            if not number & SHARE - 1 and not self._loop.in_thread():
+                subscribers.give_way(publication)
         return number
 
     def _publish(
@@ -181,6 +181,7 @@ class Publisher:
             carriers = plan.route.subscribers
             publication.carriers = (*carriers, broadcast) if voices else carriers
             if voices:
+                publication.mixed = bool(carriers or plan.route.mailboxes)
                 broadcast.prepare(publication, number, voices)
             late = version if dialects is None else None
             if taken := self._number(publication, plan, number, voices, late):
@@ -248,6 +249,7 @@ class Publisher:
         published.sent_ms = time_ns() // 1_000_000
         encoded = publication.mail or publication.aired
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
+        publication.large = size > SMALL
         with subscribers.lock:
             if plan.windows is None and plan.waits and not subscribers.admission.has_room(publication):
                 return 0

@@ -11,6 +11,7 @@ import zmq
 
 from pzc.protocol.frames import Buffer
 from pzc.transport import loops
+from pzc.transport.loop import Loop
 from pzc.transport.sending import Sending
 
 from tests.contract.rigs.peers import TIMEOUT
@@ -127,17 +128,29 @@ def arrived(bench: Bench, prefix: bytes) -> None:
 
 
 @contextmanager
-def busy(bench: Bench) -> Iterator[None]:
-    """The I/O thread does something else meanwhile."""
-    begun, free = threading.Event(), threading.Event()
+def busy(loop: Loop) -> Iterator[threading.Event]:
+    """The I/O thread does something else meanwhile; gives what is set when it did that for too long."""
+    begun, free, over = threading.Event(), threading.Event(), threading.Event()
 
     def wait() -> None:
         begun.set()
-        free.wait(TIMEOUT)
+        if not free.wait(TIMEOUT):
+            over.set()
 
-    bench.loop.call(wait)
+    loop.call(wait)
     assert begun.wait(TIMEOUT)
     try:
-        yield
+        yield over
     finally:
         free.set()
+
+
+@contextmanager
+def busy_loop() -> Iterator[threading.Event]:
+    """As `busy`, of the agents of this process."""
+    loop = loops.acquire()
+    try:
+        with busy(loop) as over:
+            yield over
+    finally:
+        loops.release(loop)

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import zmq
 
 from pzc import Agent
-from pzc.agents.notifications.links.gathering import BurstDetector
+from pzc.agents.notifications.broadcast import BEHIND, GATHERED
+from pzc.agents.notifications.links.gathering import LOOK, SHARE, BurstDetector
 from pzc.agents.notifications.links.link_subscriber import LENT, LinkSubscriber
 from pzc.protocol import limits
+from pzc.protocol.link_messages import Interests
 
 from tests.agents.links_reader import UnixReader, wish
+from tests.agents.sendings import busy_loop
 from tests.contract.rigs.peers import TIMEOUT
 
 
@@ -55,7 +60,7 @@ def opened(agent: Agent, reader: UnixReader) -> LinkSubscriber:
     """A reader's link, after the thread that opens it has sent all that it had to."""
     subscriber = agent._publishing.subscribers.links[reader.link]
     assert isinstance(subscriber, LinkSubscriber)
-    reader.ask(wish("t", bound=subscriber.wants[1].policy.bound))
+    reader.request(Interests("", 1, []))
     return subscriber
 
 
@@ -81,3 +86,65 @@ def test_half_of_a_window_goes_while_the_other_half_is_being_published() -> None
             agent.publish("t", number)
         assert reader.numbers(4) == [1, 2, 3, 4]
         assert subscriber.waiting == 1
+
+
+@contextmanager
+def listener(agent: Agent) -> Iterator[zmq.Socket[bytes]]:
+    """A bare SUB socket that hears all that an agent broadcasts, first of all that it is there."""
+    context = zmq.Context()
+    socket = context.socket(zmq.SUB)
+    try:
+        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        socket.setsockopt(zmq.RCVHWM, 0)
+        socket.connect(agent.pub_endpoint)
+        socket.setsockopt(zmq.SUBSCRIBE, f"PZC01+{agent.agent_id}+t".encode())
+        assert agent.wait_for_subscribers("t", 2, TIMEOUT)
+        yield socket
+    finally:
+        socket.close(0)
+        context.term()
+
+
+@contextmanager
+def mixed(bound: int = 1000) -> Iterator[tuple[Agent, UnixReader, zmq.Socket[bytes]]]:
+    """An agent that nobody makes wait, with a link and a listener."""
+    with Agent() as agent:
+        agent.advertise("t", buffers=bound)
+        with UnixReader(agent, wish("t", bound=bound)) as reader, listener(agent) as socket:
+            yield agent, reader, socket
+
+
+def heard(socket: zmq.Socket[bytes], count: int) -> list[int]:
+    return [int(socket.recv_multipart()[0].split(b"+")[3]) for _ in range(count)]
+
+
+@pytest.mark.usefixtures("endless")
+def test_the_io_thread_sends_a_burst_that_is_broadcast_and_goes_to_a_link_as_well() -> None:
+    with mixed(bound=2 * GATHERED) as (agent, reader, socket):
+        with busy_loop():
+            for number in range(GATHERED + LOOK):
+                agent.publish("t", number)
+            assert not socket.poll(0)
+        assert heard(socket, GATHERED) == reader.numbers(GATHERED) == list(range(1, GATHERED + 1))
+
+
+@pytest.mark.usefixtures("endless")
+def test_whoever_publishes_broadcasts_what_the_io_thread_does_not_come_to() -> None:
+    count = BEHIND + 4 * LOOK
+    with mixed() as (agent, _, socket):
+        with busy_loop() as over:
+            for number in range(count):
+                agent.publish("t", number)
+            assert heard(socket, count - BEHIND) == list(range(1, count - BEHIND + 1))
+            assert not over.is_set()
+        assert heard(socket, BEHIND)[-1] == count
+
+
+@pytest.mark.usefixtures("endless")
+def test_whoever_leaves_a_burst_to_the_io_thread_gives_way_to_it() -> None:
+    pauses: list[float] = []
+    with mixed() as (agent, _, _):
+        agent._publishing.subscribers.pause = pauses.append
+        for number in range(2 * SHARE):
+            agent.publish("t", number)
+    assert len(pauses) == 2

@@ -11,10 +11,9 @@ import pytest
 
 from pzc import Agent, Protocol, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
-from pzc.agents.notifications.links import mailboxes
+from pzc.agents.notifications.links.gathering import PAUSE, SHARE, SMALL
 from pzc.agents.notifications.links.mailbox_subscriber import MailboxSubscriber
 from pzc.agents.notifications.links.subscriber import Owner
-from pzc.agents.notifications.links.subscribers import SMALL
 from pzc.agents.notifications.links.topics import Wanted
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -204,18 +203,18 @@ def test_readers_of_contents_get_what_readers_of_frames_get() -> None:
     ids=["fetching", "little waits", "silent"],
 )  # fmt: skip
 def test_who_publishes_gives_way_to_a_reader_that_fetches(
-    publisher: Agent, monkeypatch: pytest.MonkeyPatch, since_heard: float, waits: int, pauses: int
+    publisher: Agent, since_heard: float, waits: int, pauses: int
 ) -> None:
     [subscriber] = subscribers_of(publisher)
     for number in range(waits):
         publisher.publish("t", number)
     slept: list[float] = []
-    monkeypatch.setattr(mailboxes, "sleep", slept.append)
-    begin = publisher._publishing.subscribers.numbers["t"]
-    for number in range(-begin % mailboxes.SHARE + 1 + mailboxes.SHARE):
+    subscribers = publisher._publishing.subscribers
+    subscribers.pause = slept.append
+    for number in range(-subscribers.numbers["t"] % SHARE + 1 + SHARE):
         subscriber.heard_at = time.monotonic() - since_heard
         publisher.publish("t", number)
-    assert slept == [mailboxes.PAUSE] * pauses
+    assert slept == [PAUSE] * pauses
 
 
 class Sink:
@@ -261,7 +260,7 @@ def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
         assert len(sink.sizes) <= 4  # a poll whose time is over may come in between
 
 
-def test_the_io_thread_never_gives_way(publisher: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_io_thread_never_gives_way(publisher: Agent) -> None:
     [subscriber] = subscribers_of(publisher)
     slept: list[float] = []
 
@@ -270,7 +269,7 @@ def test_the_io_thread_never_gives_way(publisher: Agent, monkeypatch: pytest.Mon
             subscriber.heard_at = time.monotonic()
             publisher.publish("t", number)
 
-    monkeypatch.setattr(mailboxes, "sleep", slept.append)
+    publisher._publishing.subscribers.pause = slept.append
     publisher._publishing._loop.run(publish_much)
     assert slept == []
     publish_much()

@@ -117,7 +117,10 @@ def test_what_was_sent_of_an_interrupted_message_does_not_join_the_next(bench: B
         bench.socket.send(b"1half", zmq.SNDMORE)
         raise KeyboardInterrupt
 
-    with busy(bench), pytest.raises(KeyboardInterrupt):  # else the I/O thread might be the one that sends
+    with (
+        busy(bench.loop),
+        pytest.raises(KeyboardInterrupt),
+    ):  # else the I/O thread might be the one that sends
         bench.sending.send(Hooked(b"half", interrupted), time.monotonic())
     assert bench.sending.send(message(b"whole"), time.monotonic())
     assert [reader.recv_multipart() for _ in range(2)] == [[b"1half", b""], message(b"whole")]

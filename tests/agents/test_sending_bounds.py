@@ -131,7 +131,7 @@ def interrupted(bench: Bench, during: Callable[[], object]) -> None:
         during()
         raise KeyboardInterrupt
 
-    with busy(bench), pytest.raises(KeyboardInterrupt):
+    with busy(bench.loop), pytest.raises(KeyboardInterrupt):
         bench.sending.send(Hooked(b"half", interrupt), time.monotonic())
 
 
@@ -174,7 +174,7 @@ def test_what_comes_for_the_io_thread_waits_in_the_socket_while_that_is_busy(
     timings(send_look=0.0)
     bench.loop.run(bench.sending.start)
     count, left = 3 * KEPT, list[bytes]()
-    with busy(bench):
+    with busy(bench.loop):
         reader = bench.reader(b"0")
         for number in range(1, count):
             reader.setsockopt(zmq.SUBSCRIBE, b"%d" % number)

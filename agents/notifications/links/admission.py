@@ -26,6 +26,7 @@ class Admission:
         encoding: encodes what has to be measured.
         counters: where timeouts are counted.
         renew: called with the lock after an interest was given up.
+        push: sends what waits for a reader that is to make place.
 
     Attributes:
         closed: nobody is waited for any more.
@@ -33,13 +34,14 @@ class Admission:
 
     def __init__(
         self, loop: Loop, changed: threading.Condition, encoding: Encoding, counters: Counters,
-        renew: Callable[[], object],
+        renew: Callable[[], object], push: Callable[[Publication, Subscriber], None],
     ) -> None:  # fmt: skip
         self._loop = loop
         self._changed = changed
         self._encoding = encoding
         self._counters = counters
         self._renew = renew
+        self._push = push
         self.closed = False
 
     def admit(self, publication: Publication) -> bool:
@@ -78,7 +80,7 @@ class Admission:
             AgentClosed: when the agent is stopped meanwhile.
         """
         for subscriber, _ in publication.blocked:
-            subscriber.flush()
+            self._push(publication, subscriber)
         since = -math.inf if self._loop.in_thread() else publication.since
         key = publication.published.key
         with self._changed:

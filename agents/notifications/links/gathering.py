@@ -11,6 +11,15 @@ from ....transport.loop import Loop
 SMALL = 4096
 """Bytes of a content that waits for others, where nobody waits for it so urgently."""
 
+SHARE = 64
+"""Notifications between two pauses of whoever publishes faster than others send or fetch; a power of two."""
+
+PAUSE = 50e-6
+"""Seconds, at least, that the others get."""
+
+LOOK = 16
+"""Publications of a burst between two looks at what is left to the I/O thread; a power of two."""
+
 
 class Sender(Protocol):
     """Who sends what was published."""
@@ -21,10 +30,20 @@ class Sender(Protocol):
 
 
 class Carrier(Sender, Protocol):
-    """One that is asked with each publication whether what waits there is to go."""
+    """One that is asked with each publication whether what waits there is to go.
+
+    Attributes:
+        gathers: messages may wait there for one another.
+    """
+
+    gathers: bool
 
     def is_due(self, now: float, pause: float) -> bool:
         """Whether what waits should not wait for more, or has for ``pause`` seconds; with each of a burst."""
+        ...
+
+    def is_behind(self) -> bool:
+        """Whether too much waits for it to be left to the I/O thread."""
         ...
 
 
@@ -33,19 +52,20 @@ class BurstDetector:
 
     Attributes:
         on: the last publication belonged to one.
+        quick: publications in quick succession, up to the last one.
         returned: when the last one was sent, or gathered.
     """
 
-    __slots__ = ("_quick", "on", "returned")
+    __slots__ = ("on", "quick", "returned")
 
     def __init__(self) -> None:
         self.on = False
-        self._quick = 0
+        self.quick = 0
         self.returned = 0.0
 
     def begin(self, since: float) -> bool:
         """A publication that began then is about to be sent; True when it belongs to a burst."""
-        quick = self._quick = self._quick + 1 if since - self.returned < limits.current.burst_pause else 0
+        quick = self.quick = self.quick + 1 if since - self.returned < limits.current.burst_pause else 0
         self.on = quick >= limits.current.burst_publications
         return self.on
 
@@ -65,7 +85,7 @@ class FlushTimer:
         self._pause = pause
         self._loop = loop
         self.senders: set[Sender] = set()
-        self._armed = False
+        self._armed = self._called = False
 
     def add(self, sender: Sender) -> None:
         """Something waits for others there."""
@@ -73,15 +93,30 @@ class FlushTimer:
         if not self._armed:
             self._arm()
 
+    def flush_soon(self, sender: Sender) -> None:
+        """What waits there is to go as soon as the I/O thread can send it."""
+        self.senders.add(sender)
+        if not self._called:
+            self._called = True
+            self._loop.call(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._called = False  # first: whoever adds meanwhile calls again
+        self._flush_all()
+
+    def _flush_all(self) -> int:
+        gathered = len(self.senders)
+        for _ in range(gathered):
+            self.senders.pop().flush()
+        return gathered
+
     def _arm(self) -> None:
         self._armed = True
         self._loop.call_later(self._pause(), self._flush)
 
     def _flush(self) -> None:
         """Send what was gathered, and look again while more comes; I/O thread."""
-        gathered = len(self.senders)
-        for _ in range(gathered):
-            self.senders.pop().flush()
+        gathered = self._flush_all()
         # In this order: whoever gathers meanwhile is seen here, or sees that nobody will look.
         self._armed = False
         if gathered or self.senders:

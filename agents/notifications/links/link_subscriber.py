@@ -53,6 +53,7 @@ class LinkSubscriber(Subscriber):
     Attributes:
         lossy: how many of them have no window.
         everything: those that are in all topics.
+        gathers: messages of a burst may wait for one another: its transport takes any number.
     """
 
     queue: SendQueue[Published]
@@ -68,7 +69,8 @@ class LinkSubscriber(Subscriber):
         self.lossy = 0
         self._done_after = Sampled()
         self._meter = Meter()
-        self._waits_since, self._gathers = 0.0, GATHERED
+        self._waits_since, self._most = 0.0, GATHERED
+        self.gathers = False
 
     # --- interests: with the lock --------------------------------------------------------------------
 
@@ -89,7 +91,7 @@ class LinkSubscriber(Subscriber):
         """The claim of an interest in a topic from now on; ``window`` as that of `Interest`."""
         policy = wanted.policy
         half = GATHERED if policy.lossy else max(1, (window or policy.bound) // 2)
-        self._gathers = min(self._gathers, half)
+        self._most = min(self._most, half)
         interest = self.queue.want(wanted.number, topic, policy, window, wanted.keys)
         interest.who, interest.type = wanted.who, wanted.type
         self._windows[topic] += not interest.lossy
@@ -130,13 +132,13 @@ class LinkSubscriber(Subscriber):
     def attach(self, transport: Transport, received: int) -> None:
         """See `Subscriber.attach`."""
         super().attach(transport, received)
-        self.queue.runs_ahead = transport.kind == "unix"
+        self.gathers = self.queue.runs_ahead = transport.kind == "unix"
         self.pull()
 
     def lose_transport(self, transport: Transport, now: float) -> None:
         """See `Subscriber.lose_transport`."""
         super().lose_transport(transport, now)
-        self.queue.runs_ahead = self.queue.runs_ahead and self.transport is not None
+        self.gathers = self.queue.runs_ahead = self.gathers and self.transport is not None
 
     def suspend(self, now: float) -> Transport | None:
         """Keep nothing until the reader comes back; returns the transport, to be closed without the lock."""
@@ -235,11 +237,15 @@ class LinkSubscriber(Subscriber):
         To be asked after each message of a burst.
         """
         waiting = len(self.queue)
-        if waiting >= self._gathers or self.queue.lent >= LENT or not self.queue.runs_ahead:
+        if waiting >= self._most or self.queue.lent >= LENT or not self.gathers:
             return True
         if waiting <= 1:
             self._waits_since = now
         return now - self._waits_since >= pause
+
+    def is_behind(self) -> bool:
+        """Never: what waits has a bound."""
+        return False
 
     def _goes(self, batch: Batch, transport: Transport) -> Batch:
         """Count what goes."""

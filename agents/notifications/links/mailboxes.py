@@ -15,8 +15,8 @@ meanwhile counts, too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from time import monotonic, sleep
+from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any
 
 from ....protocol import limits
@@ -27,14 +27,8 @@ from ....shm.views import IN_TRANSIT
 from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Owner, Subscriber
 
-SHARE = 64
-"""Notifications between two pauses of whoever publishes faster than is fetched; a power of two."""
-
 BYTES = 256 << 20
 """Of contents in blocks, on their way to all readers; further ones go in their sockets."""
-
-PAUSE = 50e-6
-"""Seconds, at least, that the others get."""
 
 
 class Mailboxes:
@@ -114,9 +108,3 @@ class Mailboxes:
         now = monotonic()
         with self._lock:
             return [each.statistics(now) for each in self.all() if len(each.queue.index)]
-
-
-def give_way(mailboxes: Iterable[MailboxSubscriber], now: float) -> None:
-    """Pause when the reader of one of these has fallen behind; not the I/O thread."""
-    if any(each.fetches(now) for each in mailboxes):
-        sleep(PAUSE)

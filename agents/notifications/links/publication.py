@@ -75,6 +75,8 @@ class Publication(Struct, eq=False):
         since: monotonic seconds from which its wait counts.
         route: where it goes, when it was looked at last.
         carriers: the links, and the broadcast where somebody listens to that.
+        mixed: it is broadcast, and goes to links or mailboxes as well.
+        large: its content does not wait for others.
         passed: interests that are passed over, because their time is over.
         blocked: those whose window is full, each with its link.
         ack_wait: seconds to wait for links to be done with it; None for none.
@@ -89,6 +91,8 @@ class Publication(Struct, eq=False):
     since: float
     route: Route = NOWHERE
     carriers: tuple[Carrier, ...] = ()
+    mixed: bool = False
+    large: bool = False
     passed: tuple[Interest, ...] = ()
     blocked: tuple[tuple[Subscriber, Claim], ...] = ()
     ack_wait: float | None = None

@@ -37,7 +37,7 @@ from ....transport.wire import Protocol
 from ..declared import Declared
 from .admission import Admission
 from .encoding import Encoding
-from .gathering import SMALL, BurstDetector, FlushTimer
+from .gathering import LOOK, PAUSE, BurstDetector, Carrier, FlushTimer
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .mailboxes import Mailboxes
@@ -72,6 +72,7 @@ class Subscribers:
         admission: waits for readers before something is published.
         mailboxes: those of the links that keep.
         on_topic: called with the lock when a topic is published for the first time.
+        pause: how whoever publishes gives way, for so many seconds.
     """
 
     def __init__(self, loop: Loop, protocol: Protocol, counters: Counters, records: Records) -> None:
@@ -84,6 +85,7 @@ class Subscribers:
         self.on_end: Callable[[Subscriber, Transport | None], object] = _nobody
         self.on_pause: Callable[[], object] = bool
         self.on_topic: Callable[[str], object] = bool
+        self.pause: Callable[[float], object] = time.sleep
         self.withdrawn: set[str] = set()
         self._loop = loop
         self._counters = counters
@@ -92,7 +94,7 @@ class Subscribers:
             self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )
         self._responsive = ResponsiveLinks()
-        self.admission = Admission(loop, self.changed, self.encoding, counters, self.routes.renew)
+        self.admission = Admission(loop, self.changed, self.encoding, counters, self.routes.renew, self._push)
         self.mailboxes = Mailboxes(self.lock, self.links, self._shares, records)
         self._closed = False
         self.bursts = BurstDetector()
@@ -178,17 +180,18 @@ class Subscribers:
                 pushes = True
             elif mailbox.asked:
                 mailbox.asked = False
-                (self._gathering_mail if publication.size <= SMALL else self._gathering).add(mailbox)
+                (self._gathering if publication.large else self._gathering_mail).add(mailbox)
         if not pushes:
             return
         burst, now = self.bursts.begin(publication.since), time.monotonic()
-        self.bursts.returned = now
-        for carrier in publication.carriers:
-            if not burst or carrier.is_due(now, limits.current.burst_gathering):
-                carrier.flush()
-                self.bursts.returned = time.monotonic()
-            elif carrier not in self._gathering.senders:
-                self._gathering.add(carrier)
+        if burst and publication.mixed:
+            self._leave(publication.carriers, publication.large or not self.bursts.quick & LOOK - 1, now)
+        else:
+            for carrier in publication.carriers:
+                if not burst or carrier.is_due(now, limits.current.burst_gathering):
+                    carrier.flush()
+                elif carrier not in self._gathering.senders:
+                    self._gathering.add(carrier)
         for mailbox in mailboxes:
             if mailbox.asked and not mailbox.signs:
                 if burst:
@@ -196,7 +199,33 @@ class Subscribers:
                     self._gathering.add(mailbox)
                 else:
                     mailbox.flush()
-                    self.bursts.returned = time.monotonic()
+        self.bursts.returned = time.monotonic()
+
+    def _leave(self, carriers: Iterable[Carrier], look: bool, now: float) -> None:
+        """Leave what a burst queued to the I/O thread, where that can keep up; ``look`` whether it is due."""
+        gathering, pause = self._gathering, limits.current.burst_gathering
+        for carrier in carriers:
+            if (look or not carrier.gathers) and carrier.is_due(now, pause):
+                if carrier.gathers and not carrier.is_behind():
+                    gathering.flush_soon(carrier)
+                else:
+                    carrier.flush()
+            elif carrier not in gathering.senders:
+                gathering.add(carrier)
+
+    def _push(self, publication: Publication, subscriber: Subscriber) -> None:
+        """Send what waits for a reader that is to make place."""
+        if self.bursts.on and publication.mixed:
+            self._gathering.flush_soon(subscriber)
+        else:
+            subscriber.flush()
+
+    def give_way(self, publication: Publication) -> None:
+        """Pause when others are to send, or a mailbox has a reader that fell behind; not the I/O thread."""
+        left = self.bursts.on and publication.mixed
+        if left or any(each.fetches(publication.since) for each in publication.route.mailboxes):
+            self.pause(PAUSE)
+            self.bursts.returned = time.monotonic()
 
     def wait_until_done(self, publication: Publication) -> None:
         """Wait until the links that got it are done with it, or the time is over."""
