@@ -50,6 +50,9 @@ class Sending(Generic[M]):
             left.
         on_refused: called for each message that libzmq did not take, in whatever thread sent it.
         frames: makes five frames of each message of a turn; None for what is not sent after all.
+
+    Attributes:
+        waiting: messages that nobody has sent yet, for others to count.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Sending(Generic[M]):
         self._frames = frames
         self._using = threading.Lock()  # of the socket
         self._user = 0  # the thread that had it last, which never waits for itself
-        self._waiting: deque[M] = deque()
+        self.waiting: deque[M] = deque()
         self._descriptor = -1
         self._received: deque[list[bytes]] = deque()  # for the I/O thread
         self._looked = 0.0
@@ -83,8 +86,8 @@ class Sending(Generic[M]):
         """Send what waits, and nothing more; the socket can be closed then. I/O thread."""
         if not self._closed and self._using.acquire(timeout=STOP_TIMEOUT):  # which nobody gets again
             self._closed = True  # first: nobody is told that it was sent of what comes behind the last one
-            while self._waiting:
-                self._send_some(len(self._waiting))
+            while self.waiting:
+                self._send_some(len(self.waiting))
         self._closed = True
         if self._descriptor >= 0:
             self._loop.unregister(self._descriptor)
@@ -106,18 +109,15 @@ class Sending(Generic[M]):
 
     def add(self, message: M) -> bool:
         """As `send`, with the next `flush`."""
-        self._waiting.append(message)
+        self.waiting.append(message)
         return not self._closed
 
     def flush(self, now: float) -> None:
         """Send what waits; any thread."""
-        self._send_waiting(now, len(self._waiting) > limits.current.send_waiting)
-
-    def __len__(self) -> int:
-        return len(self._waiting)
+        self._send_waiting(now, len(self.waiting) > limits.current.send_waiting)
 
     def _send_waiting(self, now: float, patient: bool = False) -> None:
-        waiting, left = self._waiting, TURN
+        waiting, left = self.waiting, TURN
         # In this order: what comes while it is used is seen here, or its sender sees that it is free.
         while waiting and left > 0 and self._use(patient):
             try:
@@ -155,23 +155,21 @@ class Sending(Generic[M]):
 
     def _send_some(self, most: int) -> int:
         """Send the first ones that wait; how many."""
-        waiting, send = self._waiting, self._send
+        waiting, socket = self.waiting, self._socket
         # As long as they wait, none of them is lost; a finalizer may add others meanwhile.
         made = self._frames([waiting[at] for at in range(min(most, len(waiting)))])
         for frames in made:
             waiting.popleft()
-            if frames is not None:
-                send(frames)
+            if frames is None:
+                continue
+            try:
+                send_parts(socket, (), frames)
+            except zmq.ZMQError as exc:  # it may be of another thread than this one
+                self._on_refused(exc)
+            except BaseException:  # what was not sent must not join the next message
+                send_part(socket, b"", NOW)
+                raise
         return len(made)
-
-    def _send(self, frames: Sequence[Buffer]) -> None:
-        try:
-            send_parts(self._socket, (), frames)
-        except zmq.ZMQError as exc:  # it may be of another thread than this one
-            self._on_refused(exc)
-        except BaseException:  # what was not sent must not join the next message
-            send_part(self._socket, b"", NOW)
-            raise
 
     def _look(self, now: float) -> None:
         if self._asked or now - self._looked >= limits.current.send_look:

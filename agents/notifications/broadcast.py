@@ -15,8 +15,6 @@ from time import monotonic
 
 import zmq
 
-from ...protocol import serializers
-from ...protocol.codec import too_large
 from ...protocol.errors import AgentClosed
 from ...protocol.frames import Buffer
 from ...protocol.link_messages import Body, Row
@@ -30,6 +28,7 @@ from ...transport.watch import Watch
 from ...transport.wire import Protocol
 from .filters import Filters
 from .heartbeat import Heartbeat, beat_filter
+from .links.encoding import Encoding
 from .links.gathering import SMALL
 from .links.publication import Publication
 from .links.published import seal
@@ -63,6 +62,7 @@ class Broadcast:
         lock: of all links, and of ``numbers``.
         numbers: the last number of each topic.
         about: what is said of a topic.
+        encoding: encodes what is not encoded for others.
         rep_endpoint: under which the agent is known.
 
     Attributes:
@@ -77,7 +77,7 @@ class Broadcast:
     def __init__(
         self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
         counters: Counters, lock: threading.RLock, numbers: Mapping[str, int],
-        about: Callable[[str], Advertised], rep_endpoint: str,
+        about: Callable[[str], Advertised], encoding: Encoding, rep_endpoint: str,
     ) -> None:  # fmt: skip
         self._loop = loop
         self._protocol = protocol
@@ -87,6 +87,7 @@ class Broadcast:
         self._counters = counters
         self._numbers = numbers
         self._about = about
+        self._encoding = encoding
         self._sealed = protocol.codec.keyring is not None and protocol.codec.suite is Suite.AES256_GCM
         self._socket = new_socket(loop.context, zmq.XPUB)
         self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -154,13 +155,11 @@ class Broadcast:
     def _encode(self, publication: Publication) -> tuple[str, Body]:
         """The content, as it was encoded for others where that is the same."""
         published, name = publication.published, self._codec.serializer
+        if not published.serializer:
+            self._encoding.encode(published, blocks=False, arrays=False)
         if published.serializer == name and published.slot is None:
-            encoded = name, published.body
-        else:
-            encoded = name, serializers.encode(name, published.content)
-        if len(encoded[1]) > self._codec.max_content:
-            raise too_large(len(encoded[1]), self._codec.max_content)
-        return encoded
+            return name, published.body
+        return self._encoding.anew(published)
 
     def add(self, publication: Publication) -> None:
         """Have what was prepared sent with the next `flush`; with the lock, so that numbers are in order.
@@ -197,14 +196,14 @@ class Broadcast:
 
     def is_due(self, now: float, pause: float) -> bool:
         """As that of `LinkSubscriber`."""
-        waiting = len(self._sending)
+        waiting = len(self._sending.waiting)
         if waiting <= 1:
             self._waits_since = now
         return waiting >= GATHERED or self._large or now - self._waits_since >= pause
 
     def is_behind(self) -> bool:
         """As that of `Carrier`."""
-        return len(self._sending) >= BEHIND
+        return len(self._sending.waiting) >= BEHIND
 
     def flush(self) -> None:
         """Send what waits; any thread."""

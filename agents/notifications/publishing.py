@@ -102,7 +102,8 @@ class Publishing:
         self.subscribers = Subscribers(loop, protocol, counters, records)
         self.broadcast = Broadcast(
             loop, endpoint, protocol, agent_id, records, counters, self.subscribers.lock,
-            self.subscribers.numbers, self.subscribers.routes.about, replies.rep_endpoint,
+            self.subscribers.numbers, self.subscribers.routes.about, self.subscribers.encoding,
+            replies.rep_endpoint,
         )  # fmt: skip
         self.publisher = Publisher(loop, protocol, counters, self.subscribers, self.broadcast)
         self.readers = Readers(loop, self.subscribers, self.broadcast, on_filters, callbacks.submit)

@@ -114,7 +114,11 @@ class Encoding:
         name, body = published.serializer, published.body
         if arrays or name != "buffers":
             return name, body if published.slot is None else bytes(body)
-        return self._encoded(published.content, arrays, None)
+        return self.anew(published)
+
+    def anew(self, published: Published) -> tuple[str, Body]:
+        """Serializer and body for who reads no ``buffers``, in no block; errors as `copy`."""
+        return self._encoded(published.content, False, None)
 
     def allocate(self, published: Published, size: int) -> bytearray | memoryview:
         """Writable memory for a content: a block that readers will see, where there is one and it helps."""
