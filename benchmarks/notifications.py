@@ -19,7 +19,7 @@ from benchmarks.together import MIXED, TOGETHER
 
 NOTIFICATIONS = Benchmark(
     "notifications", "How fast notifications are, beside other libraries.",
-    (*CASES, TOGETHER, MIXED, IDLE), FULL, QUICK,
+    (*CASES, TOGETHER, *MIXED, IDLE), FULL, QUICK,
     ROOT / "docs" / "notifications-performance.md", "notifications",
     (
         "pzc", "pyzmq", "msgspec", "cryptography", "numpy",

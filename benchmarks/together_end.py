@@ -14,8 +14,11 @@ from benchmarks.children import Parent
 from benchmarks.ends import SMALL, TOPIC
 from benchmarks.jobs import quiet
 
+SLOTS = 1000
+
 POLICIES = {
-    "block": (block(1000), "unix"),
+    "block": (block(timeout=1000.0), "unix"),
+    "wide block": (block(timeout=1000.0, slots=SLOTS), "unix"),
     "latest": (latest(1), "unix"),
     "mailbox": (mailbox(), "tcp"),
     "broadcast": (drop(), "tcp"),
@@ -31,6 +34,7 @@ def publish(parent: Parent, near: bool) -> None:
     """Publish as many as the parent says, as fast as that goes; ``near``: with a reader in this process."""
     content = bytes(SMALL)
     with Agent() as agent:
+        agent.advertise(TOPIC, buffers=SLOTS)
         if near:
             agent.subscribe(agent.rep_endpoint, TOPIC, take, policy=block(), transport="inproc")
         parent.tell(address=agent.rep_endpoint)
