@@ -7,6 +7,7 @@
                                                         for each that has none
     -           put, and a bound is reached             the oldest of that interest, or of all, is evicted
     waiting     evicted for a claim                     waiting for the others, or gone; lost for it
+    waiting     abandon                                 gone; lost for all claims
     waiting     take, as far as the reader has room     under way, at the next position
     under way   done                                    gone, delivered
     under way   resume(n), position > n                 to repeat, at the same position
@@ -33,15 +34,15 @@ as sums, for each topic of an interest by itself, perhaps before older messages,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count, islice
-from typing import Any, Generic
+from typing import Generic
 
 from .claim_queue import OVERHEAD, ClaimQueue
 from .claims import Loss, M
 from .interests import thin
-from .letters import Kept, Letter, Part, Sum
+from .letters import Kept, Letter, Part, Sum, alike
 from .policies import Policy
 from .under_way import UnderWay
 
@@ -86,6 +87,11 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
 
     def __len__(self) -> int:
         return len(self._again) + min(len(self._letters), max(0, self.room - self.sent))
+
+    @property
+    def owed(self) -> int:
+        """Messages that its reader is to get and that are not on their way, whatever room it has."""
+        return len(self._again) + len(self._letters)
 
     @property
     def behind(self) -> bool:
@@ -288,6 +294,13 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             self.bytes -= letter.size
         return letter
 
+    def abandon(self) -> None:
+        """What waits is lost."""
+        for interest in self.interests:
+            for part in list(interest.parts.values()):
+                while part.waiting:
+                    self._evict(interest, part)
+
     # --- what goes -----------------------------------------------------------------------------------
 
     def take(self, messages: int, size: int, blocks: bool = False) -> list[Letter[M]]:
@@ -308,7 +321,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 break
             orders.append(order)
         fresh = [letters.pop(order) for order in orders]
-        for several, parts in _alike(fresh):
+        for several, parts in alike(fresh):
             for _, part in parts:
                 part.held += len(several)
                 for _ in several:
@@ -334,7 +347,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     def done(self, received: int, upto: int, others: Iterable[int] = ()) -> list[Letter[M]]:
         """See `ClaimQueue.done`."""
         done = self._done(received, upto, others)
-        for several, parts in _alike(done):
+        for several, parts in alike(done):
             size = sum([letter.size for letter in several])
             self.bytes -= size
             for interest, part in parts:
@@ -375,19 +388,3 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             for interest in letter.claims:
                 if self.has(interest):
                     self._wait(letter.copy((interest,)))
-
-
-def _alike(letters: Sequence[Letter[M]]) -> Iterator[tuple[list[Letter[M]], list[tuple[Kept, Part]]]]:
-    """Letters that are for the same claims and key, in succession; these claims, and their parts."""
-    several: list[Letter[M]] = []
-    for letter in letters:
-        if several and (letter.claims is not several[0].claims or letter.key != several[0].key):
-            yield several, _parts_of(several[0])
-            several = []
-        several.append(letter)
-    if several:
-        yield several, _parts_of(several[0])
-
-
-def _parts_of(letter: Letter[Any]) -> list[tuple[Kept, Part]]:
-    return [(each, each.parts[letter.key if each.apart else ""]) for each in letter.claims]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from heapq import merge
 from typing import Any, Generic
 
@@ -124,3 +124,19 @@ class Kept(Claim):
     def wants(self, letter: Letter[Any]) -> bool:
         """Whether a message is for it."""
         return self.topic in (letter.topic, ALL) and (self.keys is None or letter.key in self.keys)
+
+
+def alike(letters: Sequence[Letter[M]]) -> Iterator[tuple[list[Letter[M]], list[tuple[Kept, Part]]]]:
+    """Letters that are for the same claims and key, in succession; these claims, and their parts."""
+    several: list[Letter[M]] = []
+    for letter in letters:
+        if several and (letter.claims is not several[0].claims or letter.key != several[0].key):
+            yield several, _parts_of(several[0])
+            several = []
+        several.append(letter)
+    if several:
+        yield several, _parts_of(several[0])
+
+
+def _parts_of(letter: Letter[Any]) -> list[tuple[Kept, Part]]:
+    return [(each, each.parts[letter.key if each.apart else ""]) for each in letter.claims]

@@ -65,6 +65,18 @@ def test_whoever_publishes_waits_for_the_interests_that_block() -> None:
     assert queue.full(queue.matching("t", ""), "", 1) == [interest]
 
 
+def test_what_its_reader_has_no_room_for_is_owed_all_the_same() -> None:
+    queue, _ = made()
+    put(queue, 1, 2, 3)
+    queue.room = 1
+    assert (len(queue), queue.owed) == (1, 3)
+    assert taken(queue) == [1]
+    assert (len(queue), queue.owed) == (0, 2)
+    queue.abandon()
+    assert queue.owed == 0
+    assert [(loss.at, loss.total) for loss in queue.losses(10, 2)] == [(3, 2)]
+
+
 def test_a_loss_is_settled_when_what_came_with_it_was_acknowledged() -> None:
     queue, interest = made(max_messages=1)
     put(queue, 1, 2)

@@ -125,6 +125,14 @@ class Processes(RuleBasedStateMachine):
             assert part is not None
             assert len(part.waiting) <= max(1, each.bound - part.held)
 
+    @rule()
+    def abandon(self) -> None:
+        on_their_way, claims = self.queue.unacknowledged, sum(map(len, map(self.queue.letters, self.models)))
+        missed = sum(each.missed for each in self.models)
+        self.queue.abandon()
+        assert sum(each.missed for each in self.models) == missed + claims
+        assert (self.queue.waiting, self.queue.unacknowledged) == (0, on_their_way)
+
     # --- the carrier
 
     @rule(room=st.integers(0, 6))

@@ -4,12 +4,12 @@
 
     at the stop, a reader                                     what happens
     has a transport, or opens its first one, and something waits    it goes, as fast as the reader takes it
-    for it, is kept, or is not yet received
+    for it, is kept, is just being sent, or is not yet received
     still has not taken everything when `TELLING` begins      what has not gone is dropped
     was told of everything but drops at the end of a topic    it is told of them, in the time that is left
 
 What a reader has received it hands on, whatever becomes of the link. One that has no transport is not
-waited for.
+waited for, nor one of a mailbox that polls, and has not for a while.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import math
 import time
 
 from ....protocol import limits
-from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Subscriber
 from .subscribers import Subscribers
@@ -57,11 +56,12 @@ def _owes(subscriber: Subscriber) -> bool:
     if (
         isinstance(subscriber, MailboxSubscriber)
         and isinstance(transport, PollTransport)
-        and not transport.ready
+        and not (transport.ready or subscriber.fetches(time.monotonic()))
     ):
         return False  # what it keeps for a reader that does not ask is lost
     return (
-        subscriber.queue.behind
+        subscriber.sending.locked()  # first: what somebody is sending is on its way when that is over
+        or subscriber.queue.behind
         or subscriber.waiting > 0
         or (isinstance(transport, UnixTransport) and not transport.drained)
     )
@@ -69,7 +69,7 @@ def _owes(subscriber: Subscriber) -> bool:
 
 def _send(subscribers: Subscribers, subscriber: Subscriber, late: bool) -> None:
     with subscribers.lock:
-        if late and isinstance(subscriber, LinkSubscriber):
+        if late:
             subscriber.give_up()
         subscriber.pull()
     subscriber.flush()

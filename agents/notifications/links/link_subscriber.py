@@ -201,7 +201,7 @@ class LinkSubscriber(Subscriber):
             self._ring.end(published.slot.block, self.link)
 
     def give_up(self) -> None:
-        """Drop what did not go yet."""
+        """See `Subscriber.give_up`."""
         self.queue.abandon()
         self._let_go()
 

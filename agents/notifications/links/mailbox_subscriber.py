@@ -169,8 +169,21 @@ class MailboxSubscriber(Subscriber):
         self.queue.put(record, topic, key, row.number, size, claims, now)
 
     def fetches(self, now: float) -> bool:
+        """Whether its reader fetches, or did a moment ago."""
+        return now - self.heard_at < FETCHING
+
+    def is_behind(self, now: float) -> bool:
         """Whether its reader fetches, and has fallen behind."""
-        return now - self.heard_at < FETCHING and self.queue.waiting > MAIL_ROWS
+        return self.fetches(now) and self.queue.waiting > MAIL_ROWS
+
+    @property
+    def waiting(self) -> int:
+        """See `Subscriber.waiting`; and what its reader has no room for yet."""
+        return self.queue.owed
+
+    def give_up(self) -> None:
+        """See `Subscriber.give_up`."""
+        self.queue.abandon()
 
     def pull(self) -> None:
         """See `Subscriber.pull`: what waits goes when there is room."""

@@ -219,6 +219,10 @@ class Subscriber(ABC):
         return transport
 
     @abstractmethod
+    def give_up(self) -> None:
+        """What did not go yet is lost, of which its reader can be told."""
+
+    @abstractmethod
     def pull(self) -> None:
         """What waits is ready as far as it can go now."""
 

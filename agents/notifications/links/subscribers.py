@@ -223,7 +223,7 @@ class Subscribers:
     def give_way(self, publication: Publication) -> None:
         """Pause when others are to send, or a mailbox has a reader that fell behind; not the I/O thread."""
         left = self.bursts.on and publication.mixed
-        if left or any(each.fetches(publication.since) for each in publication.route.mailboxes):
+        if left or any(each.is_behind(publication.since) for each in publication.route.mailboxes):
             self.pause(PAUSE)
             self.bursts.returned = time.monotonic()
 

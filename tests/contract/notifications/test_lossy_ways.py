@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import count
 
 import pytest
@@ -279,3 +280,20 @@ def test_a_stop_drops_what_a_reader_that_stands_still_cannot_take(workers: Worke
     reader.freeze()
     publisher.ask("publish", "t", [LARGE] * 20)
     publisher.stop()
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_stop_tells_a_reader_what_its_mailbox_kept_and_it_had_no_room_for(
+    workers: Workers, transport: str
+) -> None:
+    publisher, endpoint = workers.publisher()
+    over = threading.Event()
+    with stranger() as reader:
+        subscription = reader.subscribe(
+            endpoint, "t", lambda _: over.wait(TIMEOUT), policy=mailbox(100), transport=transport
+        )
+        publisher.ask("publish", "t", [1] * 1000)
+        publisher.stop()
+        over.set()
+        wait_until(lambda: balance(subscription) == 1000)
+        assert subscription.dropped >= 800
