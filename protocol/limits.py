@@ -352,6 +352,9 @@ class Limits:
     stored_refused: int = 1_000_000
     """Rows of one batch that a pipeline files in quarantine; more are counted by their reason."""
 
+    stored_batch: int = 128 << 20
+    """Bytes of decoded rows that a pipeline has in memory before it files them."""
+
 
 current = Limits()
 """What holds in this process now; replaced whole with `use`."""

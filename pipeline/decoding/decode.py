@@ -11,6 +11,7 @@ trust in its key, and a pipeline needs plain data only.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ...protocol import limits
 from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC00, Kind
@@ -26,11 +28,14 @@ from ..arrow import pa
 from ..schema import DECODED, FRAMES, NOTIFICATIONS
 from . import bounds, columns
 from .bulk import Bulk
-from .values import as_value, decoded, read_blob, value_of
+from .values import Value, as_value, decoded, read_blob
 from .watchdog import Watchdog
 
 _ROWS_WITH_BLOBS = 64
 """Bytes of a blob are not in the batch that refers to it."""
+_NUMBER = 32
+"""Bytes of a number of a list while it is on its way into a column."""
+
 _CLAIMED = ("publisher", "topic", "epoch", "sequence")
 _FOUND = tuple(name for name in NOTIFICATIONS.names if name not in columns.KEPT)
 
@@ -44,6 +49,10 @@ Judged = tuple[object, ...] | _Failure
 """What becomes of a row: the columns of `_FOUND`, or why it has none."""
 
 
+class _TooLarge(BaseException):
+    """Rows hold more than may be in memory together; no fault of one of them."""
+
+
 class Decoder:
     """Callable for ``mapInArrow``: batches of `schema.JOURNAL` to batches of `schema.DECODED`.
 
@@ -53,20 +62,30 @@ class Decoder:
     def __init__(self, keyring: Keyring | None, journal: Path | None) -> None:
         self.keyring, self.journal = keyring, journal
         self._codec, self._bulk, self._watchdog = Codec(keyring), Bulk(), Watchdog()
+        self._room = sys.maxsize
 
     def __reduce__(self) -> tuple[type[Decoder], tuple[Keyring | None, Path | None]]:
         return type(self), (self.keyring, self.journal)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode batch by batch; never raises for what a row holds."""
+        """Decode batch by batch, in parts where its rows hold much; never raises for what a row holds."""
         for batch in batches:
             blobs = batch.column("content_ref").null_count < len(batch)
-            step = _ROWS_WITH_BLOBS if blobs else max(1, len(batch))
-            for start in range(0, max(1, len(batch)), step):
-                yield self.decode(batch.slice(start, step))
+            start, step = 0, _ROWS_WITH_BLOBS if blobs else max(1, len(batch))
+            while start < max(1, len(batch)):
+                self._room = limits.current.stored_batch if step > 1 else sys.maxsize
+                try:
+                    decoded = self.decode(batch.slice(start, step))
+                except _TooLarge:
+                    step = (step + 1) // 2
+                    continue
+                finally:
+                    self._room = sys.maxsize
+                yield decoded
+                start += step
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One batch; as many rows out as in, in the same order."""
+        """One batch, however large; as many rows out as in, in the same order."""
         with self._watchdog:
             return _bounded(batch, self._judge_all(batch))
 
@@ -85,7 +104,7 @@ class Decoder:
             proofs = [b"" if ref else proof for ref, proof in zip(refs, proofs, strict=True)]
         opened = self._bulk.open(headers, names, contents, msgids, proofs, judge)
         good, failed = columns.read(
-            batch, contents, opened, self._bulk.lines, partial(self._watchdog.run, value_of)
+            batch, contents, opened, self._bulk.lines, partial(self._watchdog.run, self._value)
         )
         if good is not None and len(good) == len(batch):
             return good
@@ -124,6 +143,16 @@ class Decoder:
         envelope = self._codec.open(frames, kind=Kind.NOTIFICATION)
         return envelope, decoded(envelope.serializer, cast("bytes", envelope.content))
 
+    def _value(self, serializer: str, body: bytes) -> Value:
+        return self._weighed(as_value(decoded(serializer, body)))
+
+    def _weighed(self, value: Value) -> Value:
+        numbers = len(value.value_list) if value.value_list else 0
+        self._room -= len(value.value_json or "") + len(value.value_string or "") + _NUMBER * numbers
+        if self._room < 0:
+            raise _TooLarge
+        return value
+
     def _row(self, frames: Sequence[bytes], ref: str | None) -> Judged:
         envelope, content = self.open(frames, ref)
         self._bulk.learn(frames, envelope)
@@ -138,7 +167,7 @@ class Decoder:
             None if sent is None else sent * 1000,
             envelope.dialect,
             *((None, None) if signer is None else (signer.key_id, signer.name)),
-            *as_value(content),
+            *self._weighed(as_value(content)),
         )
 
 

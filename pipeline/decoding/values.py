@@ -96,11 +96,6 @@ def decoded(serializer: str, body: Buffer) -> Any:
         return decode_scalar(serializer, body)  # a frame or quantity, whose library was not imported yet
 
 
-def value_of(serializer: str, body: bytes) -> Value:
-    """`as_value` of `decoded`."""
-    return as_value(decoded(serializer, body))
-
-
 def array_in(content: object) -> np.ndarray | None:
     """The array that fills the array columns of a content; None when there is none."""
     return content if isinstance(content, np.ndarray) else to_json(content)[1]

@@ -44,7 +44,7 @@ ROWS = ("notifications", "quarantine", "alarms", "windows")
 
 _LOCK = ".pipeline-lock"
 _ATTEMPT = "attempt"
-_FILE = re.compile(r"[0-9a-f]{8}-\d{9}(?:-\d{5})?\.parquet")
+_FILE = re.compile(r"[0-9a-f]{8}-\d{9}(?:-\d{5}){0,2}\.parquet")
 
 
 @contextmanager

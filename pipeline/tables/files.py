@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,9 @@ _REPEATED = [
     "recorder", "publisher", "name", "topic", "key", "epoch", "dialect", "key_id", "user", "dtype", "rule",
     "severity", "message", "error", "reason", "serializer", "value_string",
 ]  # fmt: skip
+OPEN = 256
+"""Files that a task has open at a time at most."""
+
 _SCHEMAS = {"notifications": NOTIFICATIONS, "quarantine": QUARANTINE, "alarms": ALARMS}
 
 
@@ -50,8 +54,17 @@ def written_as(schema: pa.Schema) -> dict[str, Any]:
     return {"compression": "zstd", "use_dictionary": [name for name in _REPEATED if name in schema.names]}
 
 
+class _Open(NamedTuple):
+    """A file that is being written; its place once it is finished."""
+
+    place: str
+    temporary: Path
+    writer: pq.ParquetWriter
+    footers: list[pq.FileMetaData]
+
+
 class Files:
-    """Parquet files of one task, one per table, day and agent.
+    """Parquet files of one task: one per table, day and agent, or several when there are many of these.
 
     Args:
         stage: folder that the task writes to.
@@ -62,45 +75,55 @@ class Files:
 
     def __init__(self, stage: Path, label: str, task: int, storage: Storage | None = None) -> None:
         self._storage = storage or Storage()
-        self._stage, self._name = stage, f"{label}-{task:05d}.parquet"
-        self._open: dict[str, tuple[Path, pq.ParquetWriter]] = {}
-        self._footers: dict[str, list[pq.FileMetaData]] = {}
+        self._stage, self._name = stage, f"{label}-{task:05d}"
+        self._open: dict[str, _Open] = {}
+        self._done: list[File] = []
+        self._begun = Counter[str]()
 
     def write(self, name: str, rows: pa.Table) -> None:
         """Add rows to a table."""
         for folder, some in _by_folder(rows):
-            place = f"{name}/{folder}/{self._name}"
+            place = f"{name}/{folder}"
             found = self._open.get(place) or self._begin(place, _SCHEMAS[name])
-            found[1].write_table(some)
+            found.writer.write_table(some)
 
-    def _begin(self, place: str, schema: pa.Schema) -> tuple[Path, pq.ParquetWriter]:
+    def _begin(self, folder: str, schema: pa.Schema) -> _Open:
+        if len(self._open) >= OPEN:
+            self._finish(next(iter(self._open)))
+        number = self._begun[folder]
+        self._begun[folder] += 1
+        place = f"{folder}/{self._name}{f'-{number:05d}' if number else ''}.parquet"
         path = self._stage / place
         make_private(path.parent)
         # Two attempts of one task may run at once; each has its own file until the end.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        footers = self._footers[place] = list[pq.FileMetaData]()
+        footers = list[pq.FileMetaData]()
         options: Any = {**written_as(schema), "metadata_collector": footers}
         open_private(temporary, "wb").close()  # whose mode stays
-        writer = pq.ParquetWriter(temporary, schema, **options)
-        self._open[place] = temporary, writer
-        return temporary, writer
+        found = self._open[folder] = _Open(
+            place, temporary, pq.ParquetWriter(temporary, schema, **options), footers
+        )
+        return found
+
+    def _finish(self, folder: str) -> None:
+        place, temporary, writer, footers = self._open[folder]
+        writer.close()
+        self._storage.sync(temporary)
+        self._storage.rename(temporary, self._stage / place)
+        del self._open[folder]
+        self._done.append(described(place, (self._stage / place).stat().st_size, footers[0]))
 
     def close(self) -> list[File]:
         """Finish all files, which are in the stage then."""
-        found: list[File] = []
-        for place, (temporary, writer) in self._open.items():
-            writer.close()
-            self._storage.sync(temporary)
-            self._storage.rename(temporary, self._stage / place)
-            found.append(described(place, (self._stage / place).stat().st_size, self._footers[place][0]))
-        return found
+        for folder in list(self._open):
+            self._finish(folder)
+        return self._done
 
     def discard(self) -> None:
         """Remove what is not finished."""
-        for temporary, writer in self._open.values():
-            if temporary.exists():
-                writer.close()
-                temporary.unlink(missing_ok=True)
+        for each in self._open.values():
+            each.writer.close()
+            each.temporary.unlink(missing_ok=True)
 
 
 def stored_files(root: Path, tables: Iterable[str]) -> Iterator[tuple[str, Path]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...protocol import limits
 from ..alarm_rules import AlarmRules
 from ..arrow import pa, pc
 from ..schema import NOTIFICATIONS, QUARANTINE
@@ -20,7 +21,7 @@ from .summary import Ints, Report, codes, micros, numbers_of, offsets_of, parts_
 _DAY = 86_400_000_000
 
 FLUSH_ROWS = 150_000
-"""Rows of a task that wait in memory before they are written."""
+"""Rows of a task that wait in memory before they are written; fewer large ones (`limits.stored_batch`)."""
 
 
 ANNOUNCED = 1000
@@ -62,7 +63,7 @@ class PartitionWriter:
         self._ids: set[bytes] = set()
         self._offsets: dict[str, IntervalSet] = {}
         self._waiting: list[pa.RecordBatch] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def take(self, decoded: pa.RecordBatch) -> None:
         """Rows of `schema.DECODED`."""
@@ -87,7 +88,8 @@ class PartitionWriter:
         if good.num_rows:
             self._waiting.append(good)
         self._rows += good.num_rows
-        if self._rows >= FLUSH_ROWS:
+        self._bytes += good.nbytes
+        if self._rows >= FLUSH_ROWS or self._bytes >= limits.current.stored_batch:
             self.flush()
 
     def refuse(self, bad: pa.RecordBatch) -> None:
@@ -101,7 +103,8 @@ class PartitionWriter:
 
     def flush(self) -> None:
         """File what waits."""
-        waiting, self._waiting, self._rows = self._waiting, [], 0
+        waiting, self._waiting = self._waiting, []
+        self._rows = self._bytes = 0
         if not waiting:
             return
         table = pa.Table.from_batches(waiting)

@@ -75,7 +75,9 @@ def bin_of(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
 def _middle(index: int) -> float:
     if index == 0:
         return 0.0
-    return math.copysign(2 * math.exp((abs(index) - _SHIFT) * _LOG) / (_GROWTH + 1), index)
+    with np.errstate(over="ignore"):  # the last bins reach beyond the greatest double
+        size = 2 * float(np.exp((abs(index) - _SHIFT) * _LOG)) / (_GROWTH + 1)
+    return math.copysign(size, index)
 
 
 def figures_of(numbers: NDArray[np.float64], starts: NDArray[np.int64]) -> list[Figures]:

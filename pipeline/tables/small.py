@@ -10,12 +10,14 @@ import msgspec
 import numpy as np
 
 from ..arrow import pa, pq
-from ..schema import TABLES
+from ..schema import LAST_TIME, TABLES
 from ..storage import Storage, make_private
 from .state import State, Topic, Window
 from .summary import Cell, File
 
 _DAY = 86_400_000_000
+_MOST = (1 << 63) - 1
+"""What a column of whole numbers can hold."""
 
 
 def write_small(root: Path, state: State, storage: Storage) -> None:
@@ -41,7 +43,8 @@ def stage_windows(
     starts: dict[int, list[int]] = {}
     for (publisher, topic, number), window in closed:
         start, cell = number * width, window.cell
-        row = publisher, window.name, topic, start, start + width, cell.count, cell.count * 1e6 / width
+        end = min(start + width, LAST_TIME)
+        row = publisher, window.name, topic, start, end, cell.count, cell.count * 1e6 / width
         percentiles = map(cell.values.quantile, (0.5, 0.9, 0.99))
         days.setdefault(start // _DAY, []).append((*row, *_figures(cell), *percentiles))
         starts.setdefault(start // _DAY, []).append(start)
@@ -60,7 +63,7 @@ def _statistics(state: State) -> Iterator[tuple[object, ...]]:
     epochs: dict[tuple[str, str], set[int | None]] = {}
     for (publisher, epoch, topic), one in state.series.items():
         key = (publisher, topic)
-        missing[key] = missing.get(key, 0) + one.seen.missing
+        missing[key] = min(missing.get(key, 0) + one.seen.missing, _MOST)
         epochs.setdefault(key, set()).add(epoch)
     for (publisher, topic), one in sorted(state.topics.items()):
         if not one.count:

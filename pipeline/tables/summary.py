@@ -5,6 +5,7 @@ It travels from workers to the driver as MessagePack.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -225,20 +226,20 @@ def parts_of(table: pa.Table, width: int) -> list[Part]:
     key, window = key[order], window[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(window, prepend=window[:1] - 1))
     cells = _cells(starts, window, received[order], sent[order], timed[order], _values(table)[order])
-    bounds = np.flatnonzero(np.diff(key, prepend=-1))
-    owner = key[starts]
-    ends = np.append(bounds[1:], len(key))
+    bounds = np.append(np.flatnonzero(np.diff(key, prepend=-1)), len(key))
+    owned = pairwise(np.searchsorted(starts, bounds).tolist())
     found: list[Part] = []
     columns = [table.column(name) for name in ("publisher", "epoch", "topic", "name")]
-    for begin, end in zip(bounds.tolist(), ends.tolist(), strict=True):
+    for (begin, end), (low, high) in zip(pairwise(bounds.tolist()), owned, strict=True):
         rows = order[begin:end]
         first = int(rows[0])
         publisher, epoch, topic, name = (column[first].as_py() for column in columns)
-        own = [cell for cell, of in zip(cells, owner == key[begin], strict=True) if of]
         numbers = np.sort(sequence[rows])
         runs = runs_of(numbers[numbers >= 0])
         came = received[rows]
-        found.append(Part(publisher, epoch, topic, name, runs, int(came.min()), int(came.max()), own))
+        found.append(
+            Part(publisher, epoch, topic, name, runs, int(came.min()), int(came.max()), cells[low:high])
+        )
     return found
 
 
