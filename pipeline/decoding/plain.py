@@ -2,9 +2,10 @@
 
 Plain data beyond JSON is written as: tuples as lists, times in ISO form,
 UUIDs as text, ``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
-``{"timedelta": [days, seconds, microseconds]}``, ``{"exception": [class, text]}``, a dictionary
-with keys that are no plain scalars as ``{"dict": [[key, value], ...]}``, an array as
-``{"ndarray": [dtype, shape]}``. Of several arrays the first one fills the array columns.
+``{"timedelta": [days, seconds, microseconds]}``, finer ones of numpy as ``{"timedelta64": text}``,
+``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars as
+``{"dict": [[key, value], ...]}``, an array as ``{"ndarray": [dtype, shape]}``. Of several arrays the first
+one fills the array columns. Half of a pair of surrogates is the text of its escape.
 
 Of pandas and pint: ``{"frame": {"index": [...], "columns": [...], "data": [[...], ...]}}``,
 ``{"series": {"name": ..., "index": [...], "data": [...]}}``, ``{"index": [...]}``, ``{"quantity": [magnitude,
@@ -17,6 +18,7 @@ import base64
 import datetime
 import decimal
 import json
+import re
 import uuid
 from typing import Any
 
@@ -24,6 +26,9 @@ import numpy as np
 
 from ...protocol import data_libraries
 from . import bounds
+
+_ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)")
+"""Of JSON; half of a pair of surrogates, which SQL does not read, is a group."""
 
 
 def to_json(content: object) -> tuple[str, np.ndarray | None]:
@@ -46,6 +51,8 @@ def to_json(content: object) -> tuple[str, np.ndarray | None]:
         text = encoder.encode(content)
     except TypeError:
         text = encoder.encode(_listed_keys(content))
+    if "\\ud" in text:
+        text = _ESCAPE.sub(lambda found: rf"\\{found[1]}" if found[1] else found[0], text)
     return text, arrays[0] if arrays else None
 
 
@@ -75,6 +82,11 @@ def _told(form: str, item: Any, arrays: list[np.ndarray]) -> object:
 
 def _plain(item: object) -> object:
     match item:
+        case np.datetime64():
+            return str(item)
+        case np.timedelta64():
+            plain = item.item()
+            return plain if isinstance(plain, datetime.timedelta) else {"timedelta64": str(item)}
         case np.bool_() | np.integer() | np.floating():
             return float(item) if isinstance(item, np.floating) else item.item()
         case bytes() | bytearray() | memoryview():
@@ -83,8 +95,8 @@ def _plain(item: object) -> object:
             return item.isoformat()
         case datetime.timedelta():
             return {"timedelta": [item.days, item.seconds, item.microseconds]}
-        case complex():
-            return {"complex": [item.real, item.imag]}
+        case complex() | np.complexfloating():
+            return {"complex": [float(item.real), float(item.imag)]}
         case set() | frozenset():
             # Sorted, because the order of a set changes from one process to the next.
             return {"set": sorted(item, key=repr)}

@@ -77,7 +77,11 @@ class Shot(NamedTuple):
 
 
 _AGENT = "coalesce(nullif(name, ''), publisher)"
-_TIME = "epoch_us(coalesce(sent_at, received_at))"
+_LAST = "least({}, timestamptz '9000-01-01 00:00:00+00')"
+"""A clock may tell any time; plots need room behind the last one."""
+_TIME = f"epoch_us({_LAST.format('coalesce(sent_at, received_at)')})"
+_GREATEST = 1e300
+"""Numbers beyond are not drawn: their differences are no numbers."""
 
 # A signal's content is the list of its arguments, the new value, or a quantity, first.
 _FIRST = r"""^\[\s*(?:\{"quantity": \[)?(-?[0-9][0-9.eE+-]*)\s*[,\]]"""
@@ -86,18 +90,18 @@ _NUMBER = f"""coalesce(value_double, value_long, value_bool::int, case when valu
 
 # A content that is a dictionary, or a signal's first argument that is one.
 _OBJECT = """case when value_json like '{%' then value_json when value_json like '[{%'
-    then json_extract(value_json, '$[0]')::varchar end"""
+    then try(json_extract(value_json, '$[0]')::varchar) end"""
 _FIELD = "[A-Za-z_][A-Za-z0-9_ -]{0,62}"
 
 _NUMBERS = f"""rows as (select {_AGENT} agent, topic, coalesce(key, '') key, {_TIME} t, ({_NUMBER})::double v,
     {_OBJECT} object from notifications),
-fields as (select agent, topic, unnest(json_keys(object)[1:{FIELDS}]) field, key, t, object
+fields as (select agent, topic, unnest(try(json_keys(object))[1:{FIELDS}]) field, key, t, object
     from rows where v is null and object is not null),
 numbers as materialized (select * from (select agent, topic, '' field, key, t, v from rows
     union all select agent, topic, field, key, t, try_cast(json_extract_string(object, field) as double)
         from fields where regexp_full_match(field, '{_FIELD}')
         and json_type(object, field) in ('DOUBLE', 'BIGINT', 'UBIGINT'))
-    where isfinite(v))"""
+    where abs(v) < {_GREATEST})"""
 
 _LINES = f"""
 with {_NUMBERS},
@@ -109,14 +113,14 @@ chosen as (select agent, topic, field, key from numbers group by agent, topic, f
 select agent, topic, field, key, any_value(p.count) count, any_value(p.keys) keys, avg(t)::bigint t,
     min(v) least, avg(v) mean, max(v) greatest
 from numbers join panels p using (agent, topic, field) semi join chosen using (agent, topic, field, key)
-group by agent, topic, field, key, (t - p.start) * {POINTS} // p.span
+group by agent, topic, field, key, (t - p.start) // ((p.span + {POINTS - 1}) // {POINTS})
 order by agent, topic, field, key, t"""
 
 _GAPS = f"""
 with told as (select {_AGENT} agent, publisher, epoch, topic, first_missing - 1 before, last_missing + 1 after
     from gaps qualify row_number() over (partition by agent, topic order by count desc) <= {MARKS})
-select g.agent, g.topic, epoch_us(coalesce(b.sent_at, b.received_at)) t,
-    epoch_us(coalesce(a.sent_at, a.received_at, b.sent_at, b.received_at)) upto
+select g.agent, g.topic, epoch_us({_LAST.format("coalesce(b.sent_at, b.received_at)")}) t,
+    epoch_us({_LAST.format("coalesce(a.sent_at, a.received_at, b.sent_at, b.received_at)")}) upto
 from told g
 join notifications b
     on (b.publisher, b.epoch, b.topic, b.sequence) = (g.publisher, g.epoch, g.topic, g.before)
@@ -124,7 +128,7 @@ left join notifications a
     on (a.publisher, a.epoch, a.topic, a.sequence) = (g.publisher, g.epoch, g.topic, g.after)
 order by all"""
 
-_ALARMS = f"""select {_AGENT} agent, topic, {_TIME} t, value from alarms where isfinite(value)
+_ALARMS = f"""select {_AGENT} agent, topic, {_TIME} t, value from alarms where abs(value) < {_GREATEST}
     qualify row_number() over (partition by agent, topic order by t desc) <= {MARKS} order by all"""
 
 _SHOTS = f"""select {_AGENT} agent, topic, {_TIME} t, value_list, shape from notifications

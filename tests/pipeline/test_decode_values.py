@@ -38,7 +38,7 @@ def json_of(content: object) -> Any:
         (True, Value(value_bool=True)),
         (np.False_, Value(value_bool=False)),
         ("größer", Value(value_string="größer")),
-        ("\ud800", Value(value_json='"\\ud800"')),
+        ("\ud800", Value(value_json='"\\\\ud800"')),
         (None, Value(value_json="null")),
         ((1, 2.5, None), Value(value_json="[1, 2.5, null]")),
         ({"a": [1, {"b": "c"}]}, Value(value_json='{"a": [1, {"b": "c"}]}')),
@@ -177,3 +177,34 @@ def test_of_several_arrays_the_first_is_summarised() -> None:
     found = as_value({"a": [np.array([5])], "b": np.array([7])})
     assert found.max == 5.0
     assert json.loads(str(found.value_json))["b"] == {"ndarray": ["int64", [1]]}
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("\ud800", "\\ud800"),
+        ("a\udfff\ud800", "a\\udfff\\ud800"),
+        ("\ud800\\ud800", "\\ud800\\ud800"),
+        ("\U0001f600\ud83d", "\U0001f600\\ud83d"),
+        ("\\\U0001f600", "\\\U0001f600"),
+    ],
+)
+def test_half_a_character_is_its_escape_in_a_text_that_sql_can_read(text: str, stored: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    found = as_value({"a": text}).value_json
+    assert json.loads(str(found)) == {"a": stored}
+    assert duckdb.execute("select ? ->> '$.a'", [found]).fetchall() == [(stored,)]
+
+
+@pytest.mark.parametrize(
+    ("content", "stored"),
+    [
+        (np.complex64(1 + 2j), {"complex": [1.0, 2.0]}),
+        (np.datetime64("2026-01-02T03:04:05.000000006"), "2026-01-02T03:04:05.000000006"),
+        (np.timedelta64(5, "s"), {"timedelta": [0, 5, 0]}),
+        (np.timedelta64(5, "ns"), {"timedelta64": "5 nanoseconds"}),
+    ],
+)
+def test_other_scalars_of_numpy_are_json(content: object, stored: object) -> None:
+    assert json_of(content) == stored
+    assert json_of([content]) == [stored]

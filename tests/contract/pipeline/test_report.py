@@ -127,6 +127,25 @@ def test_gaps_and_alarms_are_marked_at_their_topic(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"value_json": '{"half": "\\ud800"}'},
+        {"value_json": '[{"half": "\\ud800"}]'},
+        {"value_json": "no JSON at all"},
+        {"value_json": '{"a": ' + "9" * 4000 + "}"},
+        {"value_double": 1.79e308},
+        {"value_double": -1.79e308},
+        {"value_double": 2.0, "sent_at": 253_402_300_799_999_999},
+        {"value_double": 2.0, "sent_at": 0},
+    ],
+)
+def test_one_odd_row_keeps_nobody_else_from_the_report(tmp_path: Path, odd: dict[str, object]) -> None:
+    store(tmp_path, "notifications", *(row(n, topic="w", value_double=1.0) for n in range(5)),
+          *(row(n, value_double=1.0, value_json=None) for n in range(3)), row(4, **odd))  # fmt: skip
+    assert "psu w: 5 numbers from 1 to 1." in told(tmp_path)
+
+
 def test_the_last_array_of_a_topic_is_a_line_or_an_image(tmp_path: Path) -> None:
     store(
         tmp_path, "notifications",
