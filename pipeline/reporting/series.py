@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...protocol.errors import PzcError
 from ..snapshot import Tables
 
 POINTS = 400
@@ -27,6 +28,9 @@ KEYS = 6
 
 FIELDS = 32
 """Fields of a content that are looked at, where that is a dictionary."""
+
+READ = 8
+"""Arrays that are read out of the journal."""
 
 MARKS = 200
 """Gaps and alarms that are marked in a panel."""
@@ -131,8 +135,9 @@ order by all"""
 _ALARMS = f"""select {_AGENT} agent, topic, {_TIME} t, value from alarms where abs(value) < {_GREATEST}
     qualify row_number() over (partition by agent, topic order by t desc) <= {MARKS} order by all"""
 
-_SHOTS = f"""select {_AGENT} agent, topic, {_TIME} t, value_list, shape from notifications
-    where len(value_list) > 1 and len(shape) in (1, 2)
+_SHOTS = f"""select {_AGENT} agent, topic, {_TIME} t, recorder, "offset", dtype, shape, value_list, digest
+    from notifications where len(shape) in (1, 2) and list_product(shape) > 1
+        and (value_list is not null or min is not null)
     qualify row_number() over (partition by agent, topic order by t desc) = 1
     order by agent, topic limit {PANELS}"""
 
@@ -155,13 +160,23 @@ def panels(tables: Tables) -> list[Panel]:
 
 
 def shots(tables: Tables) -> list[Shot]:
-    """The last array of each topic whose values stand in its rows; errors as `Tables.sql`."""
-    return [
-        Shot(row["agent"], row["topic"], _time(row["t"]), np.array(row["value_list"]).reshape(row["shape"]))
-        for _, rows in _grouped(tables, _SHOTS)
-        for row in rows
-        if np.prod(row["shape"]) == len(row["value_list"])
-    ]
+    """The last array of each topic that its row or the journal has; errors as `Tables.sql`.
+
+    Of large ones, which stand in the journal only, the first `READ` are looked for.
+    """
+    made: list[Shot] = []
+    room = READ
+    for (agent, topic), (row, *_) in _grouped(tables, _SHOTS):
+        shape, listed = row["shape"], row["value_list"]
+        room -= listed is None
+        if room < 0:
+            continue
+        try:
+            values = tables.array(row) if listed is None else np.array(listed).reshape(shape)
+        except (PzcError, OSError, ValueError):  # an edited row, or a journal that is gone
+            continue
+        made.append(Shot(agent, topic, _time(row["t"]), values))
+    return made
 
 
 def _grouped(tables: Tables, query: str) -> Iterator[tuple[tuple[str, str], list[dict[str, Any]]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,21 @@ def test_an_array_that_the_journal_has_no_more_is_said(folder: Path) -> None:
     with pytest.raises(JournalError, match="does not have"):
         tables.array(rows(tables)["large"])
     np.testing.assert_array_equal(tables.array(rows(tables)["small"]), CONTENTS["small"])
+
+
+def pictures(folder: Path) -> list[str]:
+    """What the report says of arrays."""
+    pytest.importorskip("matplotlib")
+    outcome = run(folder, "report", "tables", key=None)
+    assert outcome.status == 0, outcome.err
+    page = (folder / "tables" / "report" / "index.html").read_text(encoding="utf-8")
+    return re.findall(r'alt="Last array of \S+ (\w+: [^,]*),', page)
+
+
+@pytest.mark.allow_leaks("matplotlib keeps the fonts that it draws with open")
+def test_a_report_shows_large_arrays_as_long_as_the_journal_has_them(folder: Path) -> None:
+    small = ["digits: 2", "small: 2 by 3"]
+    large = ["blob: 300000", "inside: 200 by 200", "large: 100 by 200"]
+    assert sorted(pictures(folder)) == sorted(small + large)
+    (folder / "journal").rename(folder / "moved")
+    assert sorted(pictures(folder)) == small
