@@ -12,6 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from ..decoding.decode import make_decoder
 from ..forms import check_journal
 from ..schema import FRAMES, segment_recorder, segments
 from .flush import flush
-from .reading import batches
+from .reading import SegmentDamaged, SegmentGone, batches
 
 logger = logging.getLogger("pzc.replay")
 
@@ -70,7 +71,7 @@ class Replay:
         counts: of what was done so far.
 
     Raises:
-        JournalError: when there is no journal, nothing in it, or a segment that cannot be read.
+        JournalError: when there is no journal, nothing in it, or a segment of a newer form.
         BindError: when an agent cannot be made.
     """
 
@@ -115,11 +116,7 @@ class Replay:
         )
 
     def run(self, stop: threading.Event) -> Replayed:
-        """Publish everything; returns at the end, or when ``stop`` is set.
-
-        Raises:
-            JournalError: when a segment cannot be read.
-        """
+        """Publish everything that can be read; returns at the end, or when ``stop`` is set."""
         began = time.monotonic()
         first: float | None = None
         for row in _rows(self._paths):
@@ -171,9 +168,10 @@ def _sources(paths: list[tuple[int, Path]]) -> dict[tuple[str, str], set[str]]:
     """Topics by name, and by publisher where there is no name."""
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for _, path in paths:
-        for batch in batches(path, ["name", "publisher", "topic"]):
-            for row in batch.to_pylist():
-                found[row["name"] or "", "" if row["name"] else row["publisher"] or ""].add(row["topic"])
+        with suppress(SegmentDamaged, SegmentGone):  # said when its rows are published
+            for batch in batches(path, ["name", "publisher", "topic"]):
+                for row in batch.to_pylist():
+                    found[row["name"] or "", "" if row["name"] else row["publisher"] or ""].add(row["topic"])
     return dict(found)
 
 
@@ -188,5 +186,8 @@ def _rows(paths: list[tuple[int, Path]]) -> Iterator[dict[str, Any]]:
 
 def _rows_of(paths: list[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
-        for batch in batches(path, _COLUMNS, _ROWS):
-            yield from batch.to_pylist()
+        try:
+            for batch in batches(path, _COLUMNS, _ROWS):
+                yield from batch.to_pylist()
+        except (SegmentDamaged, SegmentGone) as exc:
+            logger.warning("%s", str(exc))

@@ -182,7 +182,7 @@ class _Following:
         """The next batch; None when there is nothing new."""
         began, committer = time.monotonic(), self._committer
         state = committer.state
-        known = {damage.file for damage in state.damaged}
+        known = {each.file for each in state.damaged if not self._has_changed(each)}
         pace = self._pace
         found = self._unread.look(state.offsets, known, pace.max_files, time.time(), pace.max_rows)
         self.unsettled = found.unsettled
@@ -202,6 +202,13 @@ class _Following:
         made = staged.batch(self._number, state, commit, windows, time.monotonic() - began)
         self._number += 1
         return made
+
+    def _has_changed(self, damage: Damage) -> bool:
+        """Whether a segment may have been put right since it was found to be damaged."""
+        try:
+            return (self._unread.journal / damage.file).stat().st_ctime_ns // 1000 > damage.found
+        except OSError:
+            return False
 
 
 def tell_damage(damaged: Sequence[Damage]) -> None:

@@ -130,7 +130,8 @@ class State(msgspec.Struct):
             self.absorb(report)
             for publisher, name, count in report.copies:
                 self.topics.setdefault((publisher, name), Topic()).duplicates += count
-        self.damaged += commit.damaged
+        again = {damage.file for damage in commit.damaged}
+        self.damaged = [damage for damage in self.damaged if damage.file not in again] + commit.damaged
         newest = max((report.newest for report in commit.reports), default=0)
         return list(self.close_windows(newest, commit.lateness)) if self.width and newest else []
 

@@ -7,7 +7,7 @@
     its footer is good                            given, those that were received first go first
     its footer is bad, and it is young            looked at again: somebody may be copying it
     its footer is bad, and it is older            damaged
-    named as damaged before                       passed over
+    named as damaged before, and not changed      passed over
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Unread:
     """
 
     def __init__(self, journal: Path, settle: float = SETTLE) -> None:
-        self._journal, self._settle = journal, settle
+        self.journal, self._settle = journal, settle
         self._passed: set[str] = set()
         self._waiting: dict[str, Segment] = {}
 
@@ -92,7 +92,7 @@ class Unread:
         Raises:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
         """
-        listed = [path for _, path in segments(self._journal)]
+        listed = [path for _, path in segments(self.journal)]
         names = {path.name for path in listed}
         self._passed &= names
         self._waiting = {name: each for name, each in self._waiting.items() if name in names}

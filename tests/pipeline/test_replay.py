@@ -65,6 +65,19 @@ def test_a_wrong_key_is_said_once_whoever_published(
     assert caplog.text.count("keys differ") == 1
 
 
+def test_a_damaged_segment_is_said_and_the_others_are_published(
+    record: Record, sender: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = sender.rows("v", range(6), 1)
+    for start in (0, 2, 4):
+        journal = record(rows[start : start + 2])
+    damaged = sorted(journal.glob("segment-*"))[1]
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    with Replay(journal, speed=None, protocol=Protocol("a key of the lab")) as replay:
+        assert replay.run(threading.Event()).published == 4
+    assert caplog.text.count(damaged.name) == 1
+
+
 class Times(threading.Event):
     """An event that notes for how long it is waited, and does not wait."""
 

@@ -222,6 +222,23 @@ def test_a_damaged_segment_is_named_and_stops_no_other(
     assert [batch.damaged for batch in lab.run()] == [0]
 
 
+def test_a_damaged_segment_that_was_put_right_is_read(lab: Lab, rows: Rows) -> None:
+    some = rows(4)
+    lab.record(some[:2])
+    lab.record(some[2:])
+    (_, torn) = lab.segments()
+    whole = torn.read_bytes()
+    torn.write_bytes(whole[:-100])
+    lab.run()
+    torn.write_bytes(whole[:-50])
+    assert [batch.damaged for batch in lab.run()] == [1]
+    assert lab.rows("damaged", "file") == [torn.name]
+    torn.write_bytes(whole)
+    assert [batch.notifications for batch in lab.run()] == [2]
+    assert lab.sequences() == [1, 2, 3, 4]
+    assert lab.run() == []
+
+
 def test_both_keys_of_a_rotation_verify(lab: Lab, make_sender: Any) -> None:
     lab.record(make_sender("psu", secret="a long secret of old").rows("v", [1.0], 1))
     lab.record(make_sender("psu", secret="a long secret of new", epoch=8).rows("v", [2.0], 1))
