@@ -15,33 +15,45 @@ BEATS = 64
 
 
 class Tails:
-    """The last number of each topic that was sent of late."""
+    """The last number of each topic that was sent of late; a beat looks only at those that it tells."""
 
     def __init__(self) -> None:
-        self._fresh: dict[str, int] = {}
-        self._older: dict[str, tuple[int, int]] = {}
+        self._beat = 0
+        self._last: dict[str, tuple[int, int]] = {}  # number, and the beat after which it was sent
+        self._due: dict[int, dict[str, None]] = {}  # by beat; some of it was sent again meanwhile
 
     def __len__(self) -> int:
-        return len(self._fresh) + len(self._older.keys() - self._fresh.keys())
+        return len(self._last)
 
-    def topics(self) -> set[str]:
-        """Those that are still to be told."""
-        return {*self._fresh, *self._older}
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._last
 
     def sent(self, topic: str, number: int) -> None:
         """The newest message of a topic is on its way."""
-        self._fresh[topic] = number
+        self._last[topic] = number, self._beat
+        self._plan(topic, self._beat + 1)
 
     def beat(self) -> dict[str, int]:
         """The topics to be told now, with their last numbers."""
-        aged = {topic: (number, age + 1) for topic, (number, age) in self._older.items()}
-        aged |= {topic: (number, 1) for topic, number in self._fresh.items()}
-        self._fresh = {}
-        self._older = {topic: (number, age) for topic, (number, age) in aged.items() if age < BEATS}
-        return {topic: number for topic, (number, age) in aged.items() if not age & (age - 1)}
+        self._beat += 1
+        told = dict[str, int]()
+        for topic in self._due.pop(self._beat, ()):
+            number, since = self._last[topic]
+            age = self._beat - since
+            if age & (age - 1):
+                continue
+            told[topic] = number
+            if age < BEATS:
+                self._plan(topic, since + 2 * age)
+            else:
+                del self._last[topic]
+        return told
 
     def end(self) -> dict[str, int]:
         """All that would still be told, and nothing afterwards."""
-        told = {topic: number for topic, (number, _) in self._older.items()} | self._fresh
-        self._fresh, self._older = {}, {}
+        told = {topic: number for topic, (number, _) in self._last.items()}
+        self._last, self._due = {}, {}
         return told
+
+    def _plan(self, topic: str, beat: int) -> None:
+        self._due.setdefault(beat, {})[topic] = None

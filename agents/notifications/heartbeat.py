@@ -122,7 +122,9 @@ class Heartbeat:
         if len(self._tails):
             self._arm()
         self._tell(told)
-        self._withdrawn.intersection_update(self._tails.topics())
+        for topic in [*self._withdrawn]:
+            if topic not in self._tails:
+                self._withdrawn.discard(topic)
 
     def _count(self) -> None:
         for topic in list(self._numbers):  # meanwhile others may be sent

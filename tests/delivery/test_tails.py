@@ -33,6 +33,43 @@ def test_at_the_end_everything_is_told_once_more() -> None:
     assert (len(tails), tails.end(), tails.beat()) == (0, {}, {})
 
 
+class Looked(str):
+    """A topic that counts how often it is looked up."""
+
+    times = 0
+
+    def __hash__(self) -> int:
+        Looked.times += 1
+        return super().__hash__()
+
+
+def test_a_beat_looks_at_nothing_that_is_not_told_in_it() -> None:
+    tails = Tails()
+    for number in range(100):
+        tails.sent(Looked(number), 1)
+    for beat in range(1, 2 * BEATS):
+        Looked.times = 0
+        told = tails.beat()
+        assert (Looked.times > 0) == bool(told), beat
+
+
+@given(st.lists(st.one_of(st.none(), st.sampled_from("abc")), max_size=300))
+def test_a_topic_is_told_at_ages_that_are_powers_of_two(events: list[str | None]) -> None:
+    """None is a beat, a letter a message of that topic; against the age of each topic in a table."""
+    tails, numbers, ages = Tails(), dict.fromkeys("abc", 0), dict[str, int]()
+    for event in [*events, *[None] * BEATS]:
+        if event is not None:
+            numbers[event] += 1
+            ages[event] = 0
+            tails.sent(event, numbers[event])
+        else:
+            ages = {topic: age + 1 for topic, age in ages.items() if age < BEATS}
+            due = {topic: numbers[topic] for topic, age in ages.items() if age.bit_count() == 1}
+            assert tails.beat() == due
+            ages = {topic: age for topic, age in ages.items() if age < BEATS}
+        assert ({topic for topic in "abc" if topic in tails}, len(tails)) == (ages.keys(), len(ages))
+
+
 @given(st.lists(st.one_of(st.none(), st.sampled_from("abc")), max_size=300))
 def test_the_first_beat_after_a_message_tells_the_last_number_of_each_topic(events: list[str | None]) -> None:
     """None is a beat, a letter a message of that topic."""
