@@ -151,19 +151,19 @@ class Flows:
         """
         flowing = Flowing(self._naming, self._graph, self.node(node))
         executor = self._callbacks if executor is None else executor
-        way: dict[str, Any] = {
+        options: dict[str, Any] = {
             "policy": policy or drop(), "raw": False, "executor": executor, "transport": transport,
             "initial": False, "type": "", "callback": None, "key": None,
         }  # fmt: skip
 
         def join(source: str, make: Make) -> Subscription:
             publisher, _, topic = source.rpartition(" ")
-            return self._join(publisher, timeout, {**way, "topic": topic, "make": make})
+            return self._join(publisher, timeout, {**options, "topic": topic, "make": make})
 
         def made(on_close: OnClose) -> Merged:
             return Merged(
-                node, node, callback, way["policy"], None, executor, on_close, join=join,
-                patience=way["policy"].keep or 0.0, takes_along=True,
+                node, node, callback, options["policy"], None, executor, on_close, join=join,
+                patience=options["policy"].keep or 0.0, takes_along=True,
             )  # fmt: skip
 
         return self._follow(flowing, made, timeout)

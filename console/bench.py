@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
     Attributes:
         what: was measured.
-        transport: by which way.
+        transport: by which one.
         median_us: microseconds of one; None where only the rate is told.
         p99_us: the same, of the slowest hundredth.
         rate_hz: per second.
@@ -71,18 +71,18 @@ def run_bench(args: argparse.Namespace) -> int:
     """``pzc bench``."""
     own = None if args.agent else Server.serve_in_process(Echo)
     here = ("unix", "tcp") if machine.LANE else ("tcp",)
-    ways = here if own is not None else ("auto",)
+    transports = here if own is not None else ("auto",)
     try:
         rows: list[Row] = []
-        for way in ways:
+        for transport in transports:
             target = args.agent if own is None else remote_of(own).endpoint
             with leased_agent(None) as (agent, _):
                 meet(agent, target, args.timeout)
-                proxy: Any = Proxy(target, transport=way, timeout=args.timeout)
+                proxy: Any = Proxy(target, transport=transport, timeout=args.timeout)
             if not args.json:
-                say(f"measuring by {way}" if own is not None else f"measuring with {target}")
+                say(f"measuring by {transport}" if own is not None else f"measuring with {target}")
             try:
-                for row in _measured(proxy, way, args.seconds):
+                for row in _measured(proxy, transport, args.seconds):
                     rows.append(row)
                     if args.json:
                         write_json(row._asdict())
@@ -99,23 +99,23 @@ def run_bench(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(echo: Any, way: str, duration: float) -> Iterator[Row]:
+def _measured(echo: Any, transport: str, duration: float) -> Iterator[Row]:
     import numpy as np  # which would take every command a tenth of a second
 
-    yield _one_by_one("call", way, lambda: echo.add(1, 2), duration)
-    yield _at_once(echo, way, duration)
-    yield _in_flight(echo, way, duration)
+    yield _one_by_one("call", transport, lambda: echo.add(1, 2), duration)
+    yield _at_once(echo, transport, duration)
+    yield _in_flight(echo, transport, duration)
     for name, size in ARRAYS.items():
         array = np.zeros(size, np.uint8)
         yield _one_by_one(
-            f"array of {name}, there and back", way, lambda array=array: echo.back(array), duration
+            f"array of {name}, there and back", transport, lambda array=array: echo.back(array), duration
         )
     for name, (size, many, few) in NOTIFICATIONS.items():
-        yield _notified(echo, way, f"notification of {name}", size, few, PACE)
-        yield _notified(echo, way, f"notifications of {name} at full speed", size, many, 0.0)
+        yield _notified(echo, transport, f"notification of {name}", size, few, PACE)
+        yield _notified(echo, transport, f"notifications of {name} at full speed", size, many, 0.0)
 
 
-def _one_by_one(what: str, way: str, call: Callable[[], object], duration: float) -> Row:
+def _one_by_one(what: str, transport: str, call: Callable[[], object], duration: float) -> Row:
     for _ in range(3):
         call()
     times: list[float] = []
@@ -123,16 +123,16 @@ def _one_by_one(what: str, way: str, call: Callable[[], object], duration: float
     while (began := time.perf_counter()) < end or len(times) < WARM:
         call()
         times.append(time.perf_counter() - began)
-    return _row(what, way, times, len(times) / sum(times))
+    return _row(what, transport, times, len(times) / sum(times))
 
 
-def _row(what: str, way: str, times: Sequence[float], rate: float | None) -> Row:
+def _row(what: str, transport: str, times: Sequence[float], rate: float | None) -> Row:
     ordered = sorted(times)
     slow = ordered[min(len(ordered) - 1, round(0.99 * len(ordered)))]
-    return Row(what, way, statistics.median(ordered) * 1e6, slow * 1e6, rate)
+    return Row(what, transport, statistics.median(ordered) * 1e6, slow * 1e6, rate)
 
 
-def _at_once(echo: Any, way: str, duration: float) -> Row:
+def _at_once(echo: Any, transport: str, duration: float) -> Row:
     end = time.perf_counter() + duration
 
     def work(_: int) -> int:
@@ -144,18 +144,18 @@ def _at_once(echo: Any, way: str, duration: float) -> Row:
 
     with ThreadPoolExecutor(THREADS) as pool:
         count = sum(pool.map(work, range(THREADS)))
-    return Row(f"calls of {THREADS} threads", way, None, None, count / duration)
+    return Row(f"calls of {THREADS} threads", transport, None, None, count / duration)
 
 
-def _in_flight(echo: Any, way: str, duration: float) -> Row:
+def _in_flight(echo: Any, transport: str, duration: float) -> Row:
     began, count = time.perf_counter(), 0
     while time.perf_counter() < began + duration:
         wait([echo.add.future(1, 2) for _ in range(IN_FLIGHT)])
         count += IN_FLIGHT
-    return Row(f"calls, {IN_FLIGHT} in flight", way, None, None, count / (time.perf_counter() - began))
+    return Row(f"calls, {IN_FLIGHT} in flight", transport, None, None, count / (time.perf_counter() - began))
 
 
-def _notified(echo: Any, way: str, what: str, size: int, count: int, every: float) -> Row:
+def _notified(echo: Any, transport: str, what: str, size: int, count: int, every: float) -> Row:
     """Ages on arrival where they are paced, which takes one clock; else how many come per second."""
     ages: list[float] = []
     with echo.ticks.subscribe(policy=block()) as ticks:
@@ -168,8 +168,12 @@ def _notified(echo: Any, way: str, what: str, size: int, count: int, every: floa
                     ages.append(time.time() - notification.content[0])
             elapsed = time.perf_counter() - began
     if every:
-        return _row(what, way, ages, None) if way != "auto" else Row(what, way, None, None, None)
-    return Row(what, way, None, None, count / elapsed)
+        return (
+            _row(what, transport, ages, None)
+            if transport != "auto"
+            else Row(what, transport, None, None, None)
+        )
+    return Row(what, transport, None, None, count / elapsed)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -114,14 +114,14 @@ class Datagram:
         data: its bytes, at most `LIMIT`.
         interface: on which it came.
         source: address and port of the sender.
-        way: socket at which it came: ``group``, ``relay`` or ``own``.
+        carrier: socket at which it came: ``group``, ``relay`` or ``own``.
         at: Unix seconds at which it arrived, for what has waited; else 0.
     """
 
     data: bytes
     interface: Interface
     source: tuple[str, int]
-    way: Carrier
+    carrier: Carrier
     at: float = 0.0
 
 
@@ -176,11 +176,11 @@ class Multicast:
     def _told(self) -> str:
         return "; ".join(f"{name}: {reason}" for name, reason in self.problems.items())
 
-    def _open(self, address: tuple[str, int], way: Carrier) -> socket.socket:
+    def _open(self, address: tuple[str, int], carrier: Carrier) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._sockets[made.fileno()] = made, way
+        self._sockets[made.fileno()] = made, carrier
         made.setblocking(False)
-        if way != "own":
+        if carrier != "own":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if not _LINUX and hasattr(socket, "SO_REUSEPORT"):
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -266,7 +266,7 @@ class Multicast:
         What came on an interface that was not chosen is skipped.
         """
         while fileno in self._sockets:
-            arrived_at, way = self._sockets[fileno]
+            arrived_at, carrier = self._sockets[fileno]
             try:
                 if hasattr(arrived_at, "recvmsg"):
                     data, about, _, source = arrived_at.recvmsg(LIMIT, _ROOM)
@@ -281,7 +281,7 @@ class Multicast:
                 return None
             interface = self._interface(about)
             if interface is not None:
-                return Datagram(data, interface, source, way, _arrival(about))
+                return Datagram(data, interface, source, carrier, _arrival(about))
         return None
 
     def _interface(self, about: list[tuple[int, int, bytes]]) -> Interface | None:

@@ -110,12 +110,12 @@ class Relaying:
         """
         for guest in [guest for guest, (_, until) in self._guests.items() if until < now]:
             del self._guests[guest]
-        if passed or datagram.way == "own" or (datagram.way == "group" and not self._guests):
+        if passed or datagram.carrier == "own" or (datagram.carrier == "group" and not self._guests):
             return
-        if datagram.way == "relay" and not self._greet(multicast, datagram, now, whole):
+        if datagram.carrier == "relay" and not self._greet(multicast, datagram, now, whole):
             return
         marked = passed_on(datagram.data)
-        if datagram.way == "relay":
+        if datagram.carrier == "relay":
             for interface in multicast.interfaces:
                 multicast.send(marked, interface)
         for guest in self._guests:

@@ -3,7 +3,7 @@
 MessagePack arrays in the order of the fields, nothing more and nothing less in them; a message begins with
 its kind::
 
-    1  Open       link, received, way, name, tenure
+    1  Open       link, received, transport, name, tenure
     2  Opened     epoch, tenure
     3  Interests  link, number, commands
        Command    interest, topic, keys, policy, bound, timeout, on_timeout, who, type, initial,
@@ -72,19 +72,19 @@ class LinkMessage(Struct, array_like=True, frozen=True, forbid_unknown_fields=Tr
 
 
 class Open(LinkMessage, tag=1, frozen=True):
-    """A reader opens a link, or goes on with it over another way; `Opened` is the answer.
+    """A reader opens a link, or goes on with it over another transport; `Opened` is the answer.
 
     Attributes:
         link: its id.
         received: position up to which the reader has everything.
-        way: ``unix``: the connection over which this comes; ``tcp``: long polls.
+        transport: ``unix``: the connection over which this comes; ``tcp``: long polls.
         name: of a mailbox, empty for the process's own; None for a link that keeps nothing.
         tenure: of the mailbox, as `Opened` told it; 0 before, and to take over one with a name.
     """
 
     link: LinkId
     received: Number = 0
-    way: Literal["unix", "tcp"] = "tcp"
+    transport: Literal["unix", "tcp"] = "tcp"
     name: Annotated[str, Meta(max_length=MAX_NAME)] | None = None
     tenure: Number = 0
 

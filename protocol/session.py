@@ -125,8 +125,8 @@ class Session:
         self.serializer = serializer or codec.serializer
         self.arrays, self._allocate, self._proves = arrays, allocate, proves
         self._forced, self._names = codec.suite if own.key else None, dict[bytes, str]()
-        self._out = self._way_out(suite or _HMAC)
-        self._in = self._way_in(codec.suite or suite or _HMAC, peer.epoch)
+        self._out = self._direction_out(suite or _HMAC)
+        self._in = self._direction_in(codec.suite or suite or _HMAC, peer.epoch)
         self.suite = self._out.suite
 
     @classmethod
@@ -189,25 +189,25 @@ class Session:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        way = self._out
-        if answers is not None and way.suite != (self._forced or answers.suite):
-            way = self._way_out(Suite(answers.suite))
+        direction = self._out
+        if answers is not None and direction.suite != (self._forced or answers.suite):
+            direction = self._direction_out(Suite(answers.suite))
         name, body = packed or self.pack(content, serializer, answers)
         size, high, low = len(body), counter >> 30, counter & _LOW
         if size > self.codec.max_content or ms >> 48:
             raise ids.no_time(ms) if ms >> 48 else too_large(size, self.codec.max_content)
         if answers is None:
             header = self._header
-            msgid = URN % (ms >> 16, ms & 0xFFFF, high, 0x8000 | low >> 16, low & 0xFFFF, way.epoch)
+            msgid = URN % (ms >> 16, ms & 0xFFFF, high, 0x8000 | low >> 16, low & 0xFFFF, direction.epoch)
         else:
             msgid = answers.msgid.encode()
-            header = self._start + HEX % (ms, high, 0x80000000 | low, way.epoch) + b"+"
-        frame_1, stamp = name.encode(), new_stamp(Stamp, (ms, counter, way.epoch))
+            header = self._start + HEX % (ms, high, 0x80000000 | low, direction.epoch) + b"+"
+        frame_1, stamp = name.encode(), new_stamp(Stamp, (ms, counter, direction.epoch))
         if size > LARGE and self._proves is not None and self._proves(body):
-            tag, _ = way.seal(stamp, header, frame_1, msgid, signing.Reference(size))
+            tag, _ = direction.seal(stamp, header, frame_1, msgid, signing.Reference(size))
         else:
-            tag, body = way.seal(stamp, header, frame_1, msgid, body)
-        return [header, frame_1, body, msgid, way.head + tag + way.tail]
+            tag, body = direction.seal(stamp, header, frame_1, msgid, body)
+        return [header, frame_1, body, msgid, direction.head + tag + direction.tail]
 
     def pack(
         self, content: object, serializer: str | None = None, answers: Message | None = None
@@ -257,7 +257,7 @@ class Session:
                 this order of checks.
         """
         header, name, body, msgid, proof = frames if len(frames) == 5 else as_bytes(frames, 0)
-        way, size, sequence = self._in, len(body), 0
+        direction, size, sequence = self._in, len(body), 0
         if size > self.codec.max_content:
             as_bytes(frames, self.codec.max_content)  # which says so
         if self.asks:
@@ -269,18 +269,22 @@ class Session:
             if is_own_urn(msgid) is None:
                 raise FrameError(f"message id {msgid[:60]!r} is not a canonical urn:uuid: of this protocol")
             own = msgid[9:].replace(b"-", b"")
-        if proof[:1] != way.head or proof[way.tag_end :] != way.tail or own[24:] != way.digits:
-            way = self._meet(proof, int(own[24:], 16))
+        if (
+            proof[:1] != direction.head
+            or proof[direction.tag_end :] != direction.tail
+            or own[24:] != direction.digits
+        ):
+            direction = self._meet(proof, int(own[24:], 16))
         number = int(own[:24], 16)
         counter = (number >> 32 & 0xFFF) << 30 | number & _LOW
-        stamp, tag = new_stamp(Stamp, (number >> 48, counter, way.epoch)), proof[1 : way.tag_end]
-        if way.hmac and not proved:
-            if not compare_digest(way.seal(stamp, header, name, msgid, body)[0], tag):
+        stamp, tag = new_stamp(Stamp, (number >> 48, counter, direction.epoch)), proof[1 : direction.tag_end]
+        if direction.hmac and not proved:
+            if not compare_digest(direction.seal(stamp, header, name, msgid, body)[0], tag):
                 raise mismatch()
         elif proved:
-            way.open(stamp, header, name, msgid, signing.Reference(size), tag)
+            direction.open(stamp, header, name, msgid, signing.Reference(size), tag)
         else:
-            body = way.open(stamp, header, name, msgid, body, tag)
+            body = direction.open(stamp, header, name, msgid, body, tag)
         if not self.asks:
             if self.binding:
                 if counter <= self.last:
@@ -288,9 +292,11 @@ class Session:
                 self.last = counter
             elif self.peer.key is not None:
                 self._judge(stamp, now_ms, offset_ms, window)
-        self._in = way
+        self._in = direction
         told = self._names.get(name) or self._name(name)
-        return Message(self.facts, str(msgid, "utf-8", "replace"), stamp, told, body, way.suite, sequence)
+        return Message(
+            self.facts, str(msgid, "utf-8", "replace"), stamp, told, body, direction.suite, sequence
+        )
 
     def terms(self) -> Terms | None:
         """What somebody else needs to make and judge the plain messages of a bound connection.
@@ -350,23 +356,23 @@ class Session:
             raise SignatureError("the message is not signed and this agent requires a signature")
         elif signature.rest != key.key_id:
             raise SignatureError(f"signed with the key {signature.rest[:16]!r}, expected {key.key_id}")
-        way = self._way_in(signature.suite, epoch)
-        if proof[way.tag_end :] != way.tail:
+        direction = self._direction_in(signature.suite, epoch)
+        if proof[direction.tag_end :] != direction.tail:
             raise SignatureError("the message is addressed to another agent")
-        return way
+        return direction
 
-    def _way_in(self, suite: Suite, epoch: int) -> Direction:
+    def _direction_in(self, suite: Suite, epoch: int) -> Direction:
         signed = suite if self.peer.key else _NONE
         return Direction(self.facts.kind, signed, self.peer, self.own.agent_id + self.binding, epoch)
 
-    def _way_out(self, suite: Suite) -> Direction:
+    def _direction_out(self, suite: Suite) -> Direction:
         kind, signed = (
             Kind.REQUEST if self.asks else Kind.REPLY,
             (self._forced or suite) if self.own.key else _NONE,
         )
-        way = Direction(kind, signed, self.own, self.peer.agent_id + self.binding, self.own.epoch)
-        self._out = way
-        return way
+        direction = Direction(kind, signed, self.own, self.peer.agent_id + self.binding, self.own.epoch)
+        self._out = direction
+        return direction
 
     def _name(self, frame: bytes) -> str:
         """The name of a serializer that is accepted, which is remembered."""

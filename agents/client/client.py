@@ -102,25 +102,27 @@ class Client(Exchanges):
             AgentClosed: ``ref`` was closed, or the agent stopped.
             SignatureError, ProtocolError, SerializeError, Refused: see the tree.
         """
-        timeout, way, idempotent, detached, oneway = terms
+        timeout, transport, idempotent, detached, oneway = terms
         seconds = ref.timeout if timeout is None else timeout
-        if way is None:
-            way = ref.transport
+        if transport is None:
+            transport = ref.transport
         content = (PS, action, options)
         if oneway:
             options["oneway"] = True
-            return self.send(ref.endpoint, content, seconds, way)
+            return self.send(ref.endpoint, content, seconds, transport)
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
         started = time.monotonic()
         if idempotent:
-            answer, message, word = self._repeat(ref.endpoint, content, seconds, started, way, ref.abort)
+            answer, message, word = self._repeat(
+                ref.endpoint, content, seconds, started, transport, ref.abort
+            )
         else:
             if self.known(ref.endpoint) is None:
                 self._find_again(ref, seconds)
             answer, message, word = self.exchange(
-                ref.endpoint, content, seconds, started, way, ref.abort, here=True
+                ref.endpoint, content, seconds, started, transport, ref.abort, here=True
             )
         if message.facts.sender != ref.server:
             ref.notice(reply_of(message, answer))
@@ -312,10 +314,16 @@ class Client(Exchanges):
                 logger.exception("a callback of a future failed")
 
     def _repeat(
-        self, endpoint: str, content: object, seconds: float, started: float, way: str, abort: AbortSignal
+        self,
+        endpoint: str,
+        content: object,
+        seconds: float,
+        started: float,
+        transport: str,
+        abort: AbortSignal,
     ) -> Answer:
         """As `exchange`, again and again when the peer is lost."""
-        once = partial(self.exchange, endpoint, content, seconds, started, way, abort, recover=False)
+        once = partial(self.exchange, endpoint, content, seconds, started, transport, abort, recover=False)
         return repeated(once, seconds, self.closed, partial(self.forget, endpoint))
 
     def _find_again(self, ref: Served, seconds: float) -> None:

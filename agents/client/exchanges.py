@@ -281,27 +281,27 @@ class Exchanges(ABC):
         """
         if self.unusable:
             raise AgentClosed(self.unusable)
-        started, way = time.monotonic(), transport
+        started, chosen = time.monotonic(), transport
         deadline = started + timeout
         try:
             peer = self.known(endpoint) or self._meet(endpoint, deadline)
             pool = self._pools.of(endpoint)
             while True:
-                connection = pool.take(peer, way, deadline)
+                connection = pool.take(peer, chosen, deadline)
                 assert isinstance(connection, Connection)
                 try:
                     other = self._other(connection, started, deadline)
                     if other is None:
                         connection.post(content, deadline)
                 except BaseException as error:
-                    if self._failed(pool, connection, None, error, way, self.closed) is not None:
+                    if self._failed(pool, connection, None, error, chosen, self.closed) is not None:
                         raise
-                    way = "tcp"
+                    chosen = "tcp"
                     continue
                 pool.give(connection)
                 if other is None:
                     return
-                peer, way = other, transport  # as its next calls, which must not overtake this one
+                peer, chosen = other, transport  # as its next calls, which must not overtake this one
         except CallTimeout as error:
             self.forget(endpoint)
             raise late(error, endpoint, timeout) from error

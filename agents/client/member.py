@@ -104,16 +104,16 @@ class Member(RemoteReference):
             filled(request, self._proxy_sent)
         return self._proxy_remote.request("exec", request, self._proxy_terms)
 
-    def _way_future(self, *args: Any, **kwargs: Any) -> Pending:
+    def _do_future(self, *args: Any, **kwargs: Any) -> Pending:
         request = self._proxy_options("__call__", args, kwargs)
         return self._proxy_remote.request_later("exec", request, self._proxy_terms)
 
-    def _way_oneway(self, *args: Any, **kwargs: Any) -> None:
+    def _do_oneway(self, *args: Any, **kwargs: Any) -> None:
         request = self._proxy_options("__call__", args, kwargs)
         self._proxy_remote.need("take a one-way call")
         self._proxy_remote.request("exec", request, self._proxy_terms._replace(oneway=True))
 
-    def _way_options(self, **wanted: Any) -> Member:
+    def _do_options(self, **wanted: Any) -> Member:
         remote = self._proxy_remote
         twin = Member(remote, self._proxy_path, self._proxy_told, self._proxy_leases)
         vars(twin).update(
@@ -121,23 +121,23 @@ class Member(RemoteReference):
         )
         return twin
 
-    def _way_connect(self, slot: Slot, policy: Policy | None = None) -> None:
+    def _do_connect(self, slot: Slot, policy: Policy | None = None) -> None:
         self._proxy_remote.connect(self._proxy_path, slot, policy)
 
-    def _way_disconnect(self, slot: Slot | None = None) -> None:
+    def _do_disconnect(self, slot: Slot | None = None) -> None:
         self._proxy_remote.disconnect(text(self._proxy_path), slot)
 
     def __iter__(self) -> Iterator[Any]:
         """What it holds; of a signal its notifications from now on, with default policy."""
         if self._proxy_kind() == "signal":
-            return Arriving(self._proxy_remote.agent.loop, self._way_subscribe())
+            return Arriving(self._proxy_remote.agent.loop, self._do_subscribe())
         return super().__iter__()
 
-    def _way_emit(self, *values: Any, **named: Any) -> None:
+    def _do_emit(self, *values: Any, **named: Any) -> None:
         instead(self._proxy_remote, "emit")  # which an original refuses
         self._proxy_exec("emit", values, named)
 
-    def _way_subscribe(self, policy: Policy | None = None) -> Subscription:
+    def _do_subscribe(self, policy: Policy | None = None) -> Subscription:
         return self._proxy_remote.subscribe(self._proxy_path, policy)
 
 

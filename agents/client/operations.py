@@ -1,13 +1,13 @@
 """Operations: the one table of what can be done with something remote, from which both faces are made.
 
 A face is a class whose methods this table names: `pzc.Proxy` and what it leads to, where an operation gives
-its result, and the same of `pzc.aio`, where it is awaited. What differs between operations is their ``way``:
+its result, and the same of `pzc.aio`, where it is awaited. Operations differ in their ``handler``:
 
 =============  =========================================================================================
-way            a face does
+handler        a face does
 =============  =========================================================================================
 ``exec``       asks the server to do it, with the arguments that the pattern gives
-anything else  what its method ``_way_NAME`` does, with the arguments as they are
+anything else  what its method ``_do_NAME`` does, with the arguments as they are
 =============  =========================================================================================
 """
 
@@ -29,14 +29,14 @@ class Operation(NamedTuple):
     Attributes:
         name: at the synchronous face, and at the server.
         awaited: at the awaitable face; empty where that has none.
-        way: see the module.
+        handler: see the module.
         kinds: of the members that offer it under its name.
         pattern: has its signature and documentation, and gives its arguments as they are sent.
     """
 
     name: str
     awaited: str
-    way: str
+    handler: str
     kinds: tuple[str, ...]
     pattern: Callable[..., Any]
 
@@ -213,8 +213,8 @@ def special(name: str) -> bool:
 def made_of(rows: Iterable[Operation], *, awaited: bool = False) -> Callable[[Cls], Cls]:
     """Class decorator: gives a face the methods of some rows.
 
-    The class has ``_way_exec(operation, args)``, which does the work of rows of that way, and a method
-    ``_way_NAME`` for every other one.
+    The class has ``_do_exec(operation, args)``, which does the work of rows of that handler, and a method
+    ``_do_NAME`` for every other one.
     """
 
     def make(cls: Cls) -> Cls:
@@ -228,17 +228,19 @@ def made_of(rows: Iterable[Operation], *, awaited: bool = False) -> Callable[[Cl
 
 
 def _method(cls: type, name: str, row: Operation) -> Callable[..., Any]:
-    way: Any = getattr(cls, f"_way_{row.way}")
-    if row.way == "exec":
+    handler: Any = getattr(cls, f"_do_{row.handler}")
+    if row.handler == "exec":
         pattern = row.pattern
 
         def operate(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return way(self, row, pattern(self, *args, **kwargs))
+            return handler(self, row, pattern(self, *args, **kwargs))
 
-        way_of: Any = operate
+        made: Any = operate
     else:
-        way_of = types.FunctionType(way.__code__, way.__globals__, name, way.__defaults__, way.__closure__)
-        way_of.__kwdefaults__ = way.__kwdefaults__
-    way_of.__name__, way_of.__qualname__ = name, f"{cls.__qualname__}.{name}"
-    way_of.__module__, way_of.__doc__, way_of.__wrapped__ = cls.__module__, row.pattern.__doc__, row.pattern
-    return way_of
+        made = types.FunctionType(
+            handler.__code__, handler.__globals__, name, handler.__defaults__, handler.__closure__
+        )
+        made.__kwdefaults__ = handler.__kwdefaults__
+    made.__name__, made.__qualname__ = name, f"{cls.__qualname__}.{name}"
+    made.__module__, made.__doc__, made.__wrapped__ = cls.__module__, row.pattern.__doc__, row.pattern
+    return made

@@ -65,7 +65,7 @@ class Pending(Future[Any]):
         note: what was told last of the call that runs.
         given_up: nobody waits for it any more.
         answered: it wants an answer.
-        way: by which it was sent.
+        transport: by which it was sent.
         lasting: it may last, so that the server is shown meanwhile that its caller is alive.
     """
 
@@ -76,7 +76,7 @@ class Pending(Future[Any]):
     sent = again = given_up = False
     answered = True
     lasting = False
-    way: object = None
+    transport: object = None
     note: dict[str, Any] | None = None
 
     def __init__(self, peer: Peer, content: object, seconds: float) -> None:

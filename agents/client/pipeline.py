@@ -103,7 +103,7 @@ class Pipeline:
         self._look_at = math.inf
         self._alarm: Timer | None = None
         self._zmq = ZmqTransport(self._loop, sealed, self.deliver, self.refuse)
-        self._way: Transport = self._zmq
+        self._transport: Transport = self._zmq
         self._told = -math.inf
         self.closed = False
 
@@ -123,10 +123,10 @@ class Pipeline:
         with self._order:
             if self.closed:
                 raise AgentClosed("the agent was stopped")
-            way = self._way
-            way.make(entry)
+            transport = self._transport
+            transport.make(entry)
             self._all[entry] = pending[entry] = None
-            waiting.append((entry, way))
+            waiting.append((entry, transport))
         if entry.due < self._look_at:
             self._loop.call(partial(self._look_until, entry.due))
         if len(waiting) >= _MANY or (entry.answered and len(pending) <= len(waiting)):
@@ -172,23 +172,23 @@ class Pipeline:
 
     def _may_write(self) -> bool:
         try:
-            way = self._waiting[0][1]
+            transport = self._waiting[0][1]
         except IndexError:  # nothing is left
             return False
-        return way.free() and not (self._held and way is self._way)
+        return transport.free() and not (self._held and transport is self._transport)
 
     def _write_some(self) -> None:
         """Write the first requests that wait; by the one thread that writes."""
-        way, entries = self._take()
+        transport, entries = self._take()
         if not entries:
             return
         try:
-            way.write(entries)
+            transport.write(entries)
         except PzcError:  # of the Unix connection, which is over: they go over ZeroMQ
-            self._leave(way)
+            self._leave(transport)
             self._send_anew(entries)
         except zmq.Again:
-            self._waiting.extendleft((entry, way) for entry in reversed(entries))
+            self._waiting.extendleft((entry, transport) for entry in reversed(entries))
             raise
         except zmq.ZMQError as exc:
             self._fail(entries, PeerLost(f"{self.peer.endpoint} cannot be sent to: {exc}"))
@@ -197,13 +197,13 @@ class Pipeline:
             self._fail(entries, PeerLost(text))
             raise
         else:
-            self._sent(entries, way)
+            self._sent(entries, transport)
 
     def _take(self) -> tuple[Transport, list[Pending]]:
         """The first that wait no longer, for one write; without those that are over."""
         waiting, pending, entries, room = self._waiting, self._pending, list[Pending](), _WHOLE
-        way = waiting[0][1]
-        while waiting and waiting[0][1] is way and len(entries) < way.most:
+        transport = waiting[0][1]
+        while waiting and waiting[0][1] is transport and len(entries) < transport.most:
             entry = waiting[0][0]
             if entry in pending:
                 room -= entry.size
@@ -211,18 +211,18 @@ class Pipeline:
                     break
                 entries.append(entry)
             waiting.popleft()
-        return way, entries
+        return transport, entries
 
     def _fail(self, entries: Sequence[Pending], error: PzcError) -> None:
         for entry in entries:
             self.remove(entry)
             entry.fail(error)
 
-    def _sent(self, entries: Sequence[Pending], way: Transport) -> None:
+    def _sent(self, entries: Sequence[Pending], transport: Transport) -> None:
         pending, by_id = self._pending, self._by_id
         for entry in entries:
             by_id[entry.msgid] = entry
-            entry.sent, entry.way, entry.made = True, way, None
+            entry.sent, entry.transport, entry.made = True, transport, None
             if entry in pending and entry.answered:
                 continue
             by_id.pop(entry.msgid, None)
@@ -270,11 +270,11 @@ class Pipeline:
 
     # --- going over ------------------------------------------------------------------------------------
 
-    def go_over(self, way: UnixTransport, last: Pending) -> None:
+    def go_over(self, transport: UnixTransport, last: Pending) -> None:
         """What is submitted from now on goes over a Unix connection, once `let_go` is called; any thread.
 
         Args:
-            way: that connection, taken over.
+            transport: that connection, taken over.
             last: a request that goes over ZeroMQ first.
 
         Raises:
@@ -284,9 +284,9 @@ class Pipeline:
             try:
                 self.submit(last)
             except BaseException:
-                way.close()
+                transport.close()
                 raise
-            self._way, self._held = way, True
+            self._transport, self._held = transport, True
 
     def let_go(self) -> None:
         """What is held may go; any thread."""
@@ -296,23 +296,23 @@ class Pipeline:
     def leave_unix(self) -> None:
         """Nobody holds the peer any more: close its Unix connection, unless something is in flight."""
         with self._order:
-            way = self._way
-            if not isinstance(way, UnixTransport) or self._pending:
+            transport = self._transport
+            if not isinstance(transport, UnixTransport) or self._pending:
                 return
-            self._way, self._asked_over = self._zmq, False
-        way.close()
+            self._transport, self._asked_over = self._zmq, False
+        transport.close()
 
-    def lose(self, way: UnixTransport, error: PzcError) -> None:
+    def lose(self, transport: UnixTransport, error: PzcError) -> None:
         """A Unix connection is over; what was sent over it may have run; any thread."""
-        self._leave(way)
+        self._leave(transport)
         for entry in self._pending.copy():
-            if entry.way is way and self.remove(entry):
+            if entry.transport is transport and self.remove(entry):
                 entry.recover(error)
 
-    def _leave(self, way: Transport) -> None:
+    def _leave(self, transport: Transport) -> None:
         with self._order:
-            if self._way is way:
-                self._way = self._zmq
+            if self._transport is transport:
+                self._transport = self._zmq
 
     # --- replies ---------------------------------------------------------------------------------------
 
@@ -377,9 +377,9 @@ class Pipeline:
         """Fail what is in flight, and close the socket."""
         with self._order:
             self.closed = True
-            way, self._way = self._way, self._zmq
-        if isinstance(way, UnixTransport):
-            way.close()
+            transport, self._transport = self._transport, self._zmq
+        if isinstance(transport, UnixTransport):
+            transport.close()
         recent = time.monotonic() - self._told < LINGER_MS / 1000
         self._zmq.close(LINGER_MS if recent else 0)  # libzmq goes on delivering what nobody waits for
         for entry in self._pending.copy():

@@ -176,16 +176,16 @@ class Pipelines:
             connection.close()
             logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
             return
-        way, last = (
+        transport, last = (
             UnixTransport(connection, pipeline.deliver, pipeline.lose, self._closed),
             Pending(pipeline.peer, "ping", ANSWERS),
         )
-        way.start()
+        transport.start()
         try:
-            pipeline.go_over(way, last)
+            pipeline.go_over(transport, last)
             last.result(ANSWERS)
         except Exception as exc:  # it stays with tcp
-            way.close()
+            transport.close()
             logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
         finally:
             pipeline.let_go()

@@ -81,9 +81,9 @@ class Pool:
         """
         if transport != "tcp":
             if here and transport != "unix":
-                way = self._here if self._met is peer else self._look(peer)
-                if way is not None:
-                    return way
+                local = self._here if self._met is peer else self._look(peer)
+                if local is not None:
+                    return local
             idle = self._unix
             while idle:
                 try:
@@ -269,8 +269,8 @@ class Pools:
         """The way to a peer of this process; None when there is none."""
         if not is_direct(peer):
             return None
-        way = find(peer.agent_id, peer.key_id, self._agent_id, self._protocol)
-        return None if way is None else LocalConnection(way, peer)
+        local = find(peer.agent_id, peer.key_id, self._agent_id, self._protocol)
+        return None if local is None else LocalConnection(local, peer)
 
     def unix(self, peer: Peer, deadline: float) -> Connection:
         """A new Unix connection to a peer.

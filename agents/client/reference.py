@@ -196,18 +196,18 @@ class RemoteReference:
         options = self._proxy_options(method, args, kwargs)
         return self._proxy_remote.request("exec", options, self._proxy_terms)
 
-    def _way_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
+    def _do_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
         remote = self._proxy_remote
         if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
             copied = {**place_of(self._proxy_path), "force_as_object": True}
             return do(remote.request("get", copied, self._proxy_terms), *args)
         return self._proxy_exec(row.name, args, {})
 
-    def _way_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _do_call(self, *args: Any, **kwargs: Any) -> Any:
         return self._proxy_exec("__call__", args, kwargs)
 
-    def _way_iter(self) -> Any:
-        found = self._way_exec(ITERATE, ())
+    def _do_iter(self) -> Any:
+        found = self._do_exec(ITERATE, ())
         if isinstance(found, RemoteReference):
             return map(found.__getitem__, range(len(found)))
         return iter(found.items if isinstance(found, Items) else found)

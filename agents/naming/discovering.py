@@ -274,7 +274,7 @@ class Participant:
     # --- the I/O thread --------------------------------------------------------------------------------
 
     def _on_datagram(self, datagram: Datagram) -> Announcement | None:
-        source = "multicast" if datagram.way == "group" else "relay"
+        source = "multicast" if datagram.carrier == "group" else "relay"
         waited = time.time() - datagram.at if datagram.at else 0.0
         # The clock may have been set meanwhile.
         waited = min(max(waited, 0.0), limits.current.heartbeats_wait)

@@ -132,25 +132,25 @@ class Listening:
         _check(publisher, topic, callback, (policy, fallback))
         keys = checked(key)
         runs: Runs | None = self._event_loop() if is_awaited(callback) else executor
-        way: dict[str, Any] = {
+        options: dict[str, Any] = {
             "topic": topic, "policy": policy or self._subscribing.usual_policy(topic), "raw": raw,
             "executor": self._callbacks if runs is None else runs, "transport": transport,
             "initial": initial, "type": type_name(type),
             "ignore_local": ignore_local, "manual_ack": manual_ack,
             "sink": sink, "fallback": fallback,
         }  # fmt: skip
-        if manual_ack and way["policy"].name != "mailbox":
-            raise ConfigError(f"manual_ack needs policy=mailbox(), not {way['policy'].name}")
+        if manual_ack and options["policy"].name != "mailbox":
+            raise ConfigError(f"manual_ack needs policy=mailbox(), not {options['policy'].name}")
         own: dict[str, Any] = {"callback": callback, "key": keys, "throttle": throttle}
         if "://" in publisher or not is_pattern(publisher):
             try:
-                return self.join(publisher, timeout, {**way, **own})
+                return self.join(publisher, timeout, {**options, **own})
             except (UnknownName, PeerLost) as absent:
                 forced = must_exist or "://" in publisher or transport not in (None, "auto")
                 if forced or not self._resolver.hears():
                     raise
                 logger.warning("%s/%s is subscribed to once it is there: %s", publisher, topic, absent)
-        return self._watch(publisher, timeout, own, way)
+        return self._watch(publisher, timeout, own, options)
 
     def on(self, publisher: str, topic: str, **options: Any) -> Callable[[Slot], Slot]:
         """`subscribe` as a decorator: what it decorates is called with each notification.
@@ -185,24 +185,24 @@ class Listening:
             self._awaited.close()
         self._subscribing.close()
 
-    def join(self, publisher: str, timeout: float, way: dict[str, Any]) -> Subscription:
+    def join(self, publisher: str, timeout: float, options: dict[str, Any]) -> Subscription:
         """Subscribe to one publisher; arguments and errors as `Subscribing.subscribe`, and ``fallback``."""
         found, fallback, topic = (
             self._subscribing.bare.find(self._finder, publisher, timeout),
-            way.get("fallback"),
-            way["topic"],
+            options.get("fallback"),
+            options["topic"],
         )
-        way = {name: value for name, value in way.items() if name != "fallback"}
+        options = {name: value for name, value in options.items() if name != "fallback"}
         join: Callable[..., Subscription] = partial(
             self._subscribing.subscribe, found.place.endpoint, timeout=found.left
         )
         try:
-            subscription = join(**way)
+            subscription = join(**options)
         except PolicyRefused as exc:
             if fallback is None:
                 raise
             logger.warning("%s of %s comes with %s: %s", topic, publisher, fallback.name, exc)
-            instead: dict[str, Any] = {**way, "policy": fallback, "manual_ack": False, "sink": None}
+            instead: dict[str, Any] = {**options, "policy": fallback, "manual_ack": False, "sink": None}
             subscription = join(**instead)
         move = partial(self._subscribing.move, subscription)
         follower = self._resolver.follow(publisher, found.place, move)
@@ -215,18 +215,18 @@ class Listening:
         pattern: str,
         timeout: float,
         own: dict[str, Any],
-        way: dict[str, Any],
+        options: dict[str, Any],
     ) -> Merged:
         single = not is_pattern(pattern)
-        patience = math.inf if single else way["policy"].keep or 0.0
+        patience = math.inf if single else options["policy"].keep or 0.0
 
         def join(source: str, make: Make) -> Subscription:
-            return self.join(source, timeout, {**way, "callback": None, "key": own["key"], "make": make})
+            return self.join(source, timeout, {**options, "callback": None, "key": own["key"], "make": make})
 
         def make(on_close: OnClose) -> Merged:
             return Merged(
-                pattern, way["topic"], own["callback"], way["policy"], own["key"], way["executor"], on_close,
-                way["raw"], own["throttle"], join=join, patience=patience,
+                pattern, options["topic"], own["callback"], options["policy"], own["key"],
+                options["executor"], on_close, options["raw"], own["throttle"], join=join, patience=patience,
             )  # fmt: skip
 
         return self._subscribing.follow(self._watching(pattern), make, 0.0 if single else timeout)

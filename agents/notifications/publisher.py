@@ -88,7 +88,7 @@ class Publisher:
 
     Attributes:
         declared: what is said of the types of topics.
-        keeping: what is kept for readers to come.
+        retained: what is kept for readers to come.
         closed: nothing more is published.
     """
 
@@ -107,7 +107,7 @@ class Publisher:
         self._plans: dict[str, Plan] = {}  # a new one when what is said of topics changes
         self._numbers = subscribers.numbers
         self.declared = Declared()
-        self.keeping = RetainedValues(protocol, subscribers, counters)
+        self.retained = RetainedValues(protocol, subscribers, counters)
         self.closed = False
         self.has_mark, self.last_at, self.check_broadcast = (
             broadcast.has_mark, broadcast.last_at, broadcast.check,
@@ -191,7 +191,7 @@ class Publisher:
         given, subscribers = cast("object", topic), self._subscribers
         if not isinstance(given, str) or topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
-        voices, kept = self._broadcast.voices(topic), self.keeping.keeps(topic)
+        voices, kept = self._broadcast.voices(topic), self.retained.keeps(topic)
         with subscribers.lock:
             about, version = subscribers.routes.about(topic), subscribers.routes.version
             route = subscribers.routes.of(topic)
@@ -230,7 +230,7 @@ class Publisher:
         if route.remote and not published.serializer:
             encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
         if plan.kept:
-            publication.kept = self.keeping.encode(published)
+            publication.kept = self.retained.encode(published)
         if route.mailboxes:
             publication.mail = publication.mail or encoding.copy(published, plan.arrays)
 
@@ -261,7 +261,7 @@ class Publisher:
             numbers[topic] = number
             subscribers.commit(publication, number, size)
             if publication.kept is not None:
-                self.keeping.keep(published, publication.kept)
+                self.retained.keep(published, publication.kept)
             self._counted["published"] += 1
             if voices:
                 broadcast.add(publication)
@@ -297,7 +297,7 @@ class Publisher:
         broadcast = self._broadcast.goes(topic)
         if not self._subscribers.take_back(topic, reason):
             return False
-        self.keeping.advertise(topic, False)
+        self.retained.advertise(topic, False)
         self.declared.forget(topic)
         self.forget_plans()
         if broadcast:  # else nobody is to hear of its name

@@ -110,7 +110,7 @@ class Publishing:
         self.broadcast.on_change = self.readers.act
         self.linking = Linking(
             self.subscribers, loop, counters, protocol, agent_id, name, replies, self.readers.changed,
-            self.publisher.keeping, self.publisher.declared, partition,
+            self.publisher.retained, self.publisher.declared, partition,
         )  # fmt: skip
         self.subscribers.routes.usual = self._say_usual if topics else None
         self.words: dict[str, Word] = {"link": self.linking.answer}
@@ -234,7 +234,7 @@ class Publishing:
         given = {name: value for name, value in said.items() if value is not None}
         about, keep = _usual({**self._topics.of(topic), **given}, policies)
         self.subscribers.routes.advertise(topic, about)
-        self.publisher.keeping.advertise(topic, keep)
+        self.publisher.retained.advertise(topic, keep)
         self.publisher.forget_plans()
         if type is not None:
             self.publisher.declared.say(topic, type)
@@ -295,7 +295,7 @@ class Publishing:
         if not said:
             return None
         about, keep = _usual(said, None)
-        self.publisher.keeping.advertise(topic, keep)
+        self.publisher.retained.advertise(topic, keep)
         return about
 
     def statistics(self) -> dict[str, Any]:

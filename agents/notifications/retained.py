@@ -83,19 +83,19 @@ class RetainedValues:
         if self._kept.evicted > evicted:
             self._counters.add("keep_evicted", self._kept.evicted - evicted)
 
-    def of(self, topic: str, keys: Collection[str] | None, way: str) -> list[tuple[str, list[Row]]]:
+    def of(self, topic: str, keys: Collection[str] | None, transport: str) -> list[tuple[str, list[Row]]]:
         """What is kept now, with the lock of the subscribers.
 
         Args:
-            topic: one topic, or ``*`` for each that may go this way.
+            topic: one topic, or ``*`` for each that may go over this transport.
             keys: only of these; None for all.
-            way: ``inproc``, ``unix`` or ``tcp``.
+            transport: ``inproc``, ``unix`` or ``tcp``.
 
         Returns:
             The topics of which something is kept, and that in the order of its numbers.
         """
         routes, topics = self._subscribers.routes, [topic] if topic != ANY else sorted(self._topics)
-        topics = [each for each in topics if way in SCOPES[routes.about(each).scope]]
+        topics = [each for each in topics if transport in SCOPES[routes.about(each).scope]]
         found = [(each, self._kept.of(each, keys)) for each in topics]
         return [(each, rows) for each, rows in found if rows]
 

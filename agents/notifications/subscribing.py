@@ -191,18 +191,18 @@ class Subscribing:
         return "unix" if peer.details.get("lane") else ""
 
     def _begin(
-        self, peer: Peer, make: _Made, way: str, deadline: float, reserve: float = 0.0
+        self, peer: Peer, make: _Made, transport: str, deadline: float, reserve: float = 0.0
     ) -> Subscription:
         """A confirmed subscription by a way of links, or with none by broadcast, in time for a reserve."""
         subscription = make(peer, self._on_close)
         subscription.arrivals.offset_ms = peer.offset_ms
         subscription.who = self._who
         try:
-            if way:
+            if transport:
                 self._linked[subscription] = None
                 self._check_open()  # by now `close` would find it
                 open_links.subscribe(
-                    self._new_client, self._protocol, peer, subscription, way, deadline - reserve
+                    self._new_client, self._protocol, peer, subscription, transport, deadline - reserve
                 )
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
@@ -354,9 +354,9 @@ class Subscribing:
             PzcError: when there is none now; to be called again then.
         """
         self.sub_socket.restart(subscription, peer.agent_id)
-        way = "tcp" if subscription in self._forced else "auto"
+        transport = "tcp" if subscription in self._forced else "auto"
         try:
-            open_links.subscribe(self._new_client, self._protocol, peer, subscription, way, deadline)
+            open_links.subscribe(self._new_client, self._protocol, peer, subscription, transport, deadline)
         except Refused as exc:
             subscription.refuse(exc)
             return

@@ -75,14 +75,14 @@ def await_true(what: str, looked: Callable[[], object], timeout: float = PATIENC
 def use(agent: Agent, seconds: float) -> dict[str, Any]:
     """Everything that is done with the lab; what came of it."""
     voltages: list[float] = []
-    psu, *stations = (Proxy(name, timeout=3 * seconds + PATIENCE) for name in ("psu", *TOPICS))
+    psu, *instruments = (Proxy(name, timeout=3 * seconds + PATIENCE) for name in ("psu", *TOPICS))
     psu.voltage_changed.connect(voltages.append)
     subscriptions = watch(agent)
     await_true(
         "the recorder has subscribed", lambda: len(ask(agent, "recorder-demo")["subscriptions"]) > len(TOPICS)
     )
     say("subscribed to psu, host, co2 and camera; the instruments begin")
-    running = [station.run.future(seconds) for station in stations]
+    running = [instrument.run.future(seconds) for instrument in instruments]
     results: dict[str, Any] = {"ramp": ramp(psu, seconds), "range_error": provoke(psu)}
     told = dict(zip(TOPICS.values(), (each.result() for each in running), strict=True))
     say("published: " + ", ".join(f"{topic} {number}" for topic, number in told.items()))
@@ -90,7 +90,7 @@ def use(agent: Agent, seconds: float) -> dict[str, Any]:
     for name, topic in TOPICS.items():
         await_true(f"all of {name}", lambda s=subscriptions[name], n=told[topic]: s.received + s.dropped >= n)
     await_true("all voltages", lambda: len(voltages) >= published["voltage_changed"])
-    for proxy in (psu, *stations):
+    for proxy in (psu, *instruments):
         close(proxy)
     return {
         **results,

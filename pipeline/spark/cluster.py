@@ -75,8 +75,8 @@ def driver_address(master: str) -> str | None:
         if not host or not port.isdigit():
             raise ConfigError(f"master {master!r} is not spark://HOST:PORT")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT) as way:
-                return str(way.getsockname()[0])
+            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT) as probe:
+                return str(probe.getsockname()[0])
         except OSError as exc:
             problems.append(f"{place}: {exc}")
     raise MissingRequirement(f"no Spark master answers at {', '.join(problems)}")

@@ -66,7 +66,7 @@ class Reader(ABC):
         link: id; default a new one.
     """
 
-    way: Any = ""
+    transport: Any = ""
 
     def __init__(self, publisher: Agent, *topics: list[Any], link: str = "", resume: int = 0) -> None:
         self.publisher = publisher
@@ -87,7 +87,7 @@ class Reader(ABC):
         self.close()
 
     def opening(self) -> Open:
-        return Open(self.link, self.received, self.way)
+        return Open(self.link, self.received, self.transport)
 
     def interests(self, *topics: list[Any]) -> Interests:
         """The word that wants these and nothing else."""
@@ -174,7 +174,7 @@ class Reader(ABC):
 class LocalReader(Reader):
     """In the publisher's process."""
 
-    way = "inproc"
+    transport = "inproc"
 
     def open(self) -> None:
         found = local.find(self.publisher.agent_id, self.publisher.protocol.fingerprint)
@@ -213,7 +213,7 @@ class _Door:
 class UnixReader(Reader):
     """Over a connection of its own to the fast lane."""
 
-    way = "unix"
+    transport = "unix"
 
     def __init__(
         self, publisher: Agent, *topics: list[Any], link: str = "", resume: int = 0, me: str = "",
@@ -292,7 +292,7 @@ class UnixReader(Reader):
 class PollReader(Reader):
     """By long polls over tcp, one at a time."""
 
-    way = "tcp"
+    transport = "tcp"
 
     def __init__(
         self, publisher: Agent, *topics: list[Any], link: str = "", resume: int = 0, me: Agent | None = None

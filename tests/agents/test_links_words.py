@@ -101,7 +101,7 @@ def test_a_report_of_what_was_never_sent_is_refused(agent: Agent, told: tuple[An
 
 def test_a_link_over_unix_is_opened_on_its_own_connection(agent: Agent, stranger: Agent) -> None:
     with pytest.raises(Refused, match="connection"):
-        stranger.exchange(agent.rep_endpoint, Open("a" * 32, way="unix"), TIMEOUT, transport="tcp")
+        stranger.exchange(agent.rep_endpoint, Open("a" * 32, transport="unix"), TIMEOUT, transport="tcp")
 
 
 def test_a_connection_carries_one_link(agent: Agent) -> None:

@@ -47,7 +47,7 @@ def test_one_interest_more_costs_as_much_beside_a_thousand_others() -> None:
             with publisher.publishing.subscribers.lock:
                 sys.setprofile(lambda frame, event, _: counted.append(event) if event == "call" else None)
                 try:
-                    routes.renew_ways()
+                    routes.renew_transports()
                 finally:
                     sys.setprofile(None)
             return len(counted)

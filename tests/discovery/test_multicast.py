@@ -46,7 +46,7 @@ def test_what_one_sends_both_hear_on_the_interface(pair: tuple[Multicast, Multic
     assert one.send(b"hello", one.interfaces[0])
     for each in pair:
         heard = next_of(each)
-        assert (heard.data, heard.way, heard.interface) == (b"hello", "group", two.interfaces[0])
+        assert (heard.data, heard.carrier, heard.interface) == (b"hello", "group", two.interfaces[0])
         assert heard.source[0] == "127.0.0.1"
 
 
@@ -63,7 +63,7 @@ def test_what_is_sent_to_the_host_one_of_its_processes_gets(
     assert len(ready) == 1
     heard = owners[ready[0][0]].receive(ready[0][0])
     assert heard is not None
-    assert (heard.data, heard.way) == (b"for you", "relay")
+    assert (heard.data, heard.carrier) == (b"for you", "relay")
 
 
 def test_an_answer_comes_to_whoever_sent(pair: tuple[Multicast, Multicast]) -> None:
@@ -73,7 +73,7 @@ def test_an_answer_comes_to_whoever_sent(pair: tuple[Multicast, Multicast]) -> N
     next_of(one)
     two.send_to(b"welcome", source)
     heard = next_of(one)
-    assert (heard.data, heard.way) == (b"welcome", "own")
+    assert (heard.data, heard.carrier) == (b"welcome", "own")
 
 
 def test_a_datagram_that_is_too_long_is_cut(pair: tuple[Multicast, Multicast]) -> None:

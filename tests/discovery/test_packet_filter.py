@@ -64,7 +64,7 @@ def test_what_may_wait_comes_apart_from_the_rest_and_tells_when(multicast: Multi
     wait_for(multicast.patient)
     waited = multicast.receive(multicast.patient)
     assert waited is not None
-    assert (waited.data, waited.way) == (MARKED, "group")
+    assert (waited.data, waited.carrier) == (MARKED, "group")
     assert before - 0.01 <= waited.at <= time.time() + 0.01
     at_once = [multicast.receive(fileno) for fileno in multicast.filenos()]
     assert [(each.data, each.at) for each in at_once if each is not None] == [(OTHER, 0.0)]

@@ -24,7 +24,9 @@ def run_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     """Run the demo with another camera; its exit status."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parent))  # of the other cameras
     return lambda module: demo.run(
-        tmp_path / "report", SECONDS, {"examples.lab.station:CameraStation": f"{module}:CameraStation"}
+        tmp_path / "report",
+        SECONDS,
+        {"examples.lab.instrument:CameraInstrument": f"{module}:CameraInstrument"},
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pzc.protocol.records import Frames, Record, Records
 
-from examples.lab import station
+from examples.lab import instrument
 
 seal = Records.seal
 
@@ -23,7 +23,7 @@ def seal_and_change_one_bit(self: Records, records: Iterable[Record]) -> list[Fr
     return made
 
 
-class CameraStation(station.CameraStation):
+class CameraInstrument(instrument.CameraInstrument):
     def __init__(self) -> None:
         super().__init__()
         Records.seal = seal_and_change_one_bit  # type: ignore[method-assign]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from examples.lab import camera, station
+from examples.lab import camera, instrument
 
 
 class WrongPixel(camera.Camera):
@@ -15,7 +15,7 @@ class WrongPixel(camera.Camera):
         return image
 
 
-class CameraStation(station.CameraStation):
+class CameraInstrument(instrument.CameraInstrument):
     def __init__(self) -> None:
         super().__init__()
         self.camera = WrongPixel()

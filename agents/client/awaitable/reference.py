@@ -78,7 +78,7 @@ class RemoteReference:
     def __getitem__(self, key: Any) -> Any:
         step = step_of(key)
         if step is None:  # no path leads there
-            return Call(self._way_exec(AWAITED["__getitem__"], (key,)), f"an item of {self!r}")
+            return Call(self._do_exec(AWAITED["__getitem__"], (key,)), f"an item of {self!r}")
         return self._child(step)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -161,10 +161,10 @@ class RemoteReference:
 
     # Ways of the table of operations
 
-    def _way_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _do_call(self, *args: Any, **kwargs: Any) -> Any:
         row, parent = self._operation(), self._parent
-        if row is not None and parent is not None and row.way == "options":
-            return parent._way_options(*args, **kwargs)
+        if row is not None and parent is not None and row.handler == "options":
+            return parent._do_options(*args, **kwargs)
         return Call(self._called(row, args, kwargs), f"{text(self._path)} of {self._link.target}")
 
     def _operation(self) -> Operation | None:
@@ -177,9 +177,9 @@ class RemoteReference:
         remote, parent = self._link.remote or await self._link.connect(), self._parent
         if row is None or parent is None or await self._is_member(remote):
             return await self._exec(remote, "__call__", args, kwargs)
-        if row.way == "exec":
-            return await parent._way_exec(row, row.pattern(parent, *args, **kwargs))
-        return await getattr(parent, f"_way_{row.way}")(*args, **kwargs)
+        if row.handler == "exec":
+            return await parent._do_exec(row, row.pattern(parent, *args, **kwargs))
+        return await getattr(parent, f"_do_{row.handler}")(*args, **kwargs)
 
     async def _is_member(self, remote: RemoteObject) -> bool:
         """Whether what stands before its name is a reference with such a member."""
@@ -197,40 +197,40 @@ class RemoteReference:
     ) -> Any:
         return await self._ask(remote, "exec", call_of(self._place(remote), method, args, kwargs))
 
-    async def _way_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
+    async def _do_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
         remote = self._link.remote or await self._link.connect()
         if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
             copied = {**place_of(self._place(remote)), "force_as_object": True}
             return do(await self._ask(remote, "get", copied), *args)
         return await self._exec(remote, row.name, args, {})
 
-    def _way_options(self, **wanted: Any) -> RemoteReference:
+    def _do_options(self, **wanted: Any) -> RemoteReference:
         # Awaited calls share one socket: the transport is judged, and matters only to what runs in a thread.
         twin = RemoteReference(self._link, self._path, self._parent)
         vars(twin)["_terms"] = terms.options(self._terms, self._link.remote, **wanted)
         return twin
 
-    async def _way_oneway(self, *args: Any, **kwargs: Any) -> None:
+    async def _do_oneway(self, *args: Any, **kwargs: Any) -> None:
         remote = await self._link.connect()
         options = call_of(self._place(remote), "__call__", args, kwargs)
         filled(options, partial(_named, remote.server))
         remote.need("take a one-way call")
         await outcome(remote.request_later("exec", options, self._terms._replace(oneway=True)))
 
-    async def _way_set(self, value: Any) -> None:
+    async def _do_set(self, value: Any) -> None:
         remote = await self._link.connect()
         path = self._place(remote)
         if path and isinstance(path[-1], tuple):
             parent = RemoteReference(self._link, self._path[:-1], self._parent)
-            await parent._way_exec(AWAITED["set_item"], (key_of(path[-1]), value))
+            await parent._do_exec(AWAITED["set_item"], (key_of(path[-1]), value))
         else:
             await self._ask(remote, "setattr", {**place_of(path), "value": value})
 
-    async def _way_subscribe(self, policy: Policy | None = None) -> Subscription:
+    async def _do_subscribe(self, policy: Policy | None = None) -> Subscription:
         await self._link.connect()
         return await in_thread(partial(self._link.subscribe, self._path, policy), _close)
 
-    async def _way_emit(self, *values: Any, **named: Any) -> None:
+    async def _do_emit(self, *values: Any, **named: Any) -> None:
         remote = self._link.remote or await self._link.connect()
         instead(remote, "emit")  # which an original refuses
         await self._exec(remote, "emit", values, named)
@@ -239,7 +239,7 @@ class RemoteReference:
         """Notifications of the remote signal from the first wait on, with default policy."""
         return Notifications(self._link, self._path)
 
-    async def _way_connect(self, slot: Slot, policy: Policy | None = None) -> None:
+    async def _do_connect(self, slot: Slot, policy: Policy | None = None) -> None:
         remote = await self._link.connect()
         path = self._place(remote)
         name = text(path)
@@ -247,7 +247,7 @@ class RemoteReference:
         connect = partial(remote.connect, path, given, policy)
         await in_thread(connect, lambda _: remote.disconnect(name, given))
 
-    async def _way_disconnect(self, slot: Slot | None = None) -> None:
+    async def _do_disconnect(self, slot: Slot | None = None) -> None:
         remote = await self._link.connect()
         name = text(self._place(remote))
         given = None if slot is None else in_loop(slot, remote, name)

@@ -23,31 +23,31 @@ class Answering:
 
     Args:
         subscribers: the links.
-        keeping: what is retained.
+        retained: what is kept for readers to come.
         declared: what is said of topics.
         subscriber: the reader's; None: nothing is wanted, only told.
-        way: by which was asked, for one without a link.
+        transport: by which was asked, for one without a link.
         lets_wait: the reader may let whoever publishes wait for its mailbox.
     """
 
     def __init__(
-        self, subscribers: Subscribers, keeping: RetainedValues, declared: Declared,
-        subscriber: Subscriber | None, way: str, lets_wait: bool,
+        self, subscribers: Subscribers, retained: RetainedValues, declared: Declared,
+        subscriber: Subscriber | None, transport: str, lets_wait: bool,
     ) -> None:  # fmt: skip
         self._lets_wait = lets_wait
         self._subscribers = subscribers
-        self._keeping = keeping
+        self._retained = retained
         self._declared = declared
         self._subscriber = subscriber
         # Whoever reads a mailbox next may do so from anywhere.
-        self._way = (
+        self._transport = (
             "tcp"
             if isinstance(subscriber, MailboxSubscriber)
-            else way
+            else transport
             if subscriber is None
             else subscriber.kind
         )
-        self._retained: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
+        self._found: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
         self._room = MAX_BYTES
         self._known: dict[str, dict[str, int]] = {}
 
@@ -78,16 +78,14 @@ class Answering:
 
     def _runs(self) -> list[Run]:
         return [
-            Run(topic, interests, rows)
-            for interests, found in self._retained.values()
-            for topic, rows in found
+            Run(topic, interests, rows) for interests, found in self._found.values() for topic, rows in found
         ]
 
     def _confirm(self, command: Command, wanted: Wanted) -> Confirmed:
         subscriber, routes = self._subscriber, self._subscribers.routes
         try:
             if subscriber is None:
-                routes.about(wanted.topic).check_way(wanted.topic, self._way)
+                routes.about(wanted.topic).check_transport(wanted.topic, self._transport)
             else:
                 self._check(subscriber, wanted)
                 if subscriber.size + 1 + len(wanted.keys or ()) > MAX_KEYS:
@@ -119,17 +117,17 @@ class Answering:
                 "a mailbox that lets publish wait (when_full='block') takes the role operator"
             )
         about = Advertised() if keeps and topic == ANY else self._subscribers.routes.about(topic)
-        about.check(topic, policy, self._way)
+        about.check(topic, policy, self._transport)
         if isinstance(subscriber, MailboxSubscriber):
             subscriber.check_room(wanted)
 
     def _retain(self, wanted: Wanted) -> None:
         alike = wanted.topic, wanted.keys
-        if alike not in self._retained:
-            found = self._keeping.of(wanted.topic, wanted.keys, self._way)
+        if alike not in self._found:
+            found = self._retained.of(wanted.topic, wanted.keys, self._transport)
             size = sum([len(row.body) for _, rows in found for row in rows])
             if size > self._room:
                 raise Refused("what is retained is too much to be told together: subscribe to fewer at once")
             self._room -= size
-            self._retained[alike] = [], found
-        self._retained[alike][0].append(wanted.number)
+            self._found[alike] = [], found
+        self._found[alike][0].append(wanted.number)

@@ -72,14 +72,14 @@ class Linking:
         name: of the agent.
         replies: sends answers.
         on_change: called after a reader wants other topics, and before it is told that this was done.
-        keeping: what the publisher keeps for readers to come.
+        retained: what the publisher keeps for readers to come.
         declared: what it says of its topics.
         partition: of the agent's name.
     """
 
     def __init__(
         self, subscribers: Subscribers, loop: Loop, counters: Counters, protocol: Protocol, agent_id: str,
-        name: str, replies: Replies, on_change: Callable[..., object], keeping: RetainedValues,
+        name: str, replies: Replies, on_change: Callable[..., object], retained: RetainedValues,
         declared: Declared, partition: str,
     ) -> None:  # fmt: skip
         self._subscribers = subscribers
@@ -89,7 +89,7 @@ class Linking:
         self._name = name
         self._replies = replies
         self._on_change = on_change
-        self.keeping = keeping
+        self.retained = retained
         self._declared = declared
         self._partition = partition
         self._looking = Looking(subscribers, loop, counters)
@@ -163,8 +163,8 @@ class Linking:
 
     def _on_open(self, request: Request, owner: Owner, message: Open) -> None:
         link, received = message.link, message.received
-        connection = request.connection if message.way == "unix" else None
-        if message.way == "unix":
+        connection = request.connection if message.transport == "unix" else None
+        if message.transport == "unix":
             self._check_connection(connection, link)
         arrays = bool(request.message.sequence & ARRAYS)
         is_new = link not in self._subscribers.links
@@ -250,7 +250,7 @@ class Linking:
 
     # --- interests -----------------------------------------------------------------------------------
 
-    def _want(self, owner: Owner, message: Interests, way: str, lets_wait: bool) -> Applied:
+    def _want(self, owner: Owner, message: Interests, transport: str, lets_wait: bool) -> Applied:
         """What a reader wants from now on; without a link it asks only what an interest would begin with.
 
         ``lets_wait``: as that of `Answering`.
@@ -265,7 +265,9 @@ class Linking:
                 )
             if isinstance(subscriber, MailboxSubscriber):
                 subscriber.heard_at = subscriber.said_at = time.monotonic()
-            answering = Answering(self._subscribers, self.keeping, self._declared, subscriber, way, lets_wait)
+            answering = Answering(
+                self._subscribers, self.retained, self._declared, subscriber, transport, lets_wait
+            )
             if message.number == before.number:
                 return answering.repeat(before, said)
             applied = answering.obey(message.number, said)

@@ -147,10 +147,10 @@ class Routes:
     def renew(self) -> None:
         """What links or mailboxes want has changed; with the lock. Have the agent act upon it then."""
         self.changes += 1
-        self.renew_ways()
+        self.renew_transports()
 
-    def renew_ways(self) -> None:
-        """The way of a link has changed; with the lock."""
+    def renew_transports(self) -> None:
+        """The transport of a link has changed; with the lock."""
         lossy = (subscriber for subscriber in self._live() if subscriber.lossy)
         self._ring.lossy = Most().leased * sum(subscriber.takes_blocks for subscriber in lossy)
         self._change()

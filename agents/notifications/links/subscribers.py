@@ -291,7 +291,7 @@ class Subscribers:
                 else:
                     subscriber.attach(transport, received)
                     subscriber.liveness = Liveness(time.monotonic())
-                    (self.routes.renew if paused else self.routes.renew_ways)()
+                    (self.routes.renew if paused else self.routes.renew_transports)()
             if paused:
                 self.on_pause()
             first()

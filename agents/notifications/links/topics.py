@@ -38,7 +38,7 @@ class Advertised:
         """True when it may be broadcast, by an agent that seals everything or does not."""
         return self.scope == "all" and (sealed or not self.secret)
 
-    def check(self, topic: str, policy: Policy, way: str) -> None:
+    def check(self, topic: str, policy: Policy, transport: str) -> None:
         """Judge a subscription.
 
         Raises:
@@ -47,7 +47,7 @@ class Advertised:
         if policy.name == "mailbox":
             check_size(policy)
         self._check_policy(topic, policy.name)
-        self.check_way(topic, way)
+        self.check_transport(topic, transport)
 
     def _check_policy(self, topic: str, name: str) -> None:
         if self.policies is not None and name not in self.policies:
@@ -67,15 +67,17 @@ class Advertised:
                 "mailbox; or set PZC_SEAL=1 at its publisher"
             )
         if self.scope != "all":
-            way = "inproc" if self.scope == "process" else "unix"
+            transport = "inproc" if self.scope == "process" else "unix"
             raise PolicyRefused(
-                f"topic {topic!r} does not leave its {self.scope}: subscribe with transport={way!r}"
+                f"topic {topic!r} does not leave its {self.scope}: subscribe with transport={transport!r}"
             )
 
-    def check_way(self, topic: str, way: str) -> None:
+    def check_transport(self, topic: str, transport: str) -> None:
         """Judge a way; errors as `check`."""
-        if way not in SCOPES[self.scope]:
-            raise PolicyRefused(f"topic {topic!r} does not leave its {self.scope}; it cannot go over {way}")
+        if transport not in SCOPES[self.scope]:
+            raise PolicyRefused(
+                f"topic {topic!r} does not leave its {self.scope}; it cannot go over {transport}"
+            )
 
 
 def advertised(

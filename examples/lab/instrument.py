@@ -18,7 +18,7 @@ RATE = 20.0
 """Of the host and of the camera, in Hz."""
 
 
-class Station:
+class Instrument:
     """Runs the loop of an instrument, once at a time.
 
     Args:
@@ -42,7 +42,7 @@ class Station:
         self._stop.set()
 
 
-class HostStation(Station):
+class HostInstrument(Instrument):
     """The load of this machine."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class HostStation(Station):
         )
 
 
-class Co2Station(Station):
+class Co2Instrument(Instrument):
     """The whole record of the analyser, in the time that it is given."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Co2Station(Station):
         )
 
 
-class CameraStation(Station):
+class CameraInstrument(Instrument):
     """Frames, each with its index."""
 
     def __init__(self) -> None:
