@@ -14,6 +14,7 @@ CALL = "__call__"
 EMIT = "emit"
 GET = "__getitem__"
 ITER = "__iter__"
+CONTAINS = "__contains__"
 ENTER, EXIT = "__enter__", "__exit__"
 
 
@@ -87,7 +88,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "__setitem__": Operation(operator.setitem, False, ("__setitem__",)),
     "__delitem__": Operation(operator.delitem, False, ("__delitem__",)),
     "__len__": Operation(len, True, ("__len__",)),
-    "__contains__": Operation(operator.contains, True, ("__contains__", "__iter__", "__getitem__")),
+    CONTAINS: Operation(operator.contains, True, ("__contains__", "__iter__", "__getitem__")),
     ITER: Operation(list, True, ("__iter__", "__getitem__", "__aiter__")),
     "__dir__": Operation(_names, True, ()),
     "__bool__": Operation(bool, True, ()),
@@ -111,3 +112,17 @@ def fits(operation: Operation, thing: object) -> bool:
     """Whether an operation can be done with a thing."""
     needs = operation.needs
     return not needs or (not isinstance(thing, type) and any(hasattr(type(thing), name) for name in needs))
+
+
+def only_looks(name: str, thing: object, by_item: bool) -> bool:
+    """Whether an operation of the table uses nothing of a thing up, and comes to an end.
+
+    Args:
+        name: of the operation.
+        thing: with which it fits.
+        by_item: what it gives is asked for item by item.
+    """
+    kind = type(thing)
+    if name not in (ITER, CONTAINS) or (name == CONTAINS and hasattr(kind, "__contains__")):
+        return not (of := OPERATIONS[name].of) or isinstance(thing, of)
+    return not hasattr(kind, "__next__") and (by_item or hasattr(kind, "__len__"))

@@ -238,19 +238,18 @@ class ExposedObject:
             thing.emit(*args, **kwargs)
             return _NONE
         operation = OPERATIONS.get(method) if isinstance(method, str) else None
-        if operation is None or not operations.fits(operation, thing):
+        if not isinstance(method, str) or operation is None or not operations.fits(operation, thing):
             raise members.not_allowed(member.text, thing, method)
         kind = cast("type[Any]", type(thing))
         known = not operation.of or isinstance(thing, operation.of)
-        if not known or (method == operations.ITER and hasattr(kind, "__next__")):
+        by_item = method == operations.ITER and call.can_refer and not hasattr(kind, "__len__")
+        if not operations.only_looks(method, thing, by_item):
             self._need(call, Role.OPERATOR, member)
         if method == "__dir__":
             return PS, RETURN, self.tree.names(thing, path)
-        if method == operations.ITER and not hasattr(kind, "__len__") and call.can_refer:
+        if by_item:
             return self._answers.of(call, each_of(thing), member)
-        result = (
-            operation.do(thing, *args, **kwargs) if known else getattr(thing, str(method))(*args, **kwargs)
-        )
+        result = operation.do(thing, *args, **kwargs) if known else getattr(thing, method)(*args, **kwargs)
         if inspect.iscoroutine(result):
             result = self._coroutines.run(result)
         if type(result) in PLAIN:

@@ -275,3 +275,46 @@ def test_an_observer_runs_no_code_by_asking_for_an_item() -> None:
     with Server(holder, protocol=admin) as server, Agent(protocol=observer) as client:
         client.request(server.rep_endpoint, ("PSMessage", "exec", options), timeout=TIMEOUT)
     assert not holder.fuse.asked
+
+
+class Tape:
+    """Something with items and no length; it notes each that is read, and ends late, but for the test."""
+
+    def __init__(self) -> None:
+        self.read: list[int] = []
+
+    def __getitem__(self, index: int) -> int:
+        if index >= 100:
+            raise IndexError(index)
+        self.read.append(index)
+        return 0
+
+
+class Deck:
+    """Has such a thing, and one that is used up by looking."""
+
+    def __init__(self) -> None:
+        self.tape = Tape()
+        self.reel = iter([1, 2, 3])
+
+
+@finding("4.16")
+@pytest.mark.parametrize("name", ["tape", "reel"])
+def test_an_observer_does_not_have_a_thing_searched_that_may_have_no_end(name: str) -> None:
+    deck = Deck()
+    with observed(deck) as proxy, pytest.raises(RoleRefused):
+        _ = 7 in getattr(proxy, name)
+    assert not deck.tape.read
+    assert list(deck.reel) == [1, 2, 3]
+
+
+@finding("4.16")
+def test_an_observer_who_reads_no_references_gets_no_list_of_what_may_have_no_end() -> None:
+    deck = Deck()
+    both = ("PZC01", "PZC00")
+    admin = Protocol(keyring=Keyring(KEYS, KEYS[2]), accept=both)
+    original = Protocol(keyring=Keyring(KEYS, KEYS[0]), accept=both, dialect="PZC00", serializer="json")
+    options = {"name": "tape", "method": "__iter__"}
+    with Server(deck, protocol=admin) as server, Agent(protocol=original) as client:
+        answer = client.request(server.rep_endpoint, ("PSMessage", "exec", options), timeout=TIMEOUT)
+    assert not deck.tape.read, answer
