@@ -15,8 +15,9 @@
     under way   hand_over                               waiting, in front, one for each claim
     waiting     forget of its last claim                gone; what is under way goes as ever
 
-What is under way counts for a bound and is never evicted: one message may always wait beside it. Where all
-have too many bytes, that interest makes room which has most of them, or that key of one with several.
+What is under way counts for a bound and is never evicted: one message may always wait beside it, and goes
+when all under way have room for it. Where all have too many bytes, that interest makes room which has most of
+them, or that key of one with several.
 
 A mailbox with a name outlives the process that reads it::
 
@@ -35,22 +36,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count, islice
 from typing import Generic
 
 from .claim_queue import OVERHEAD, ClaimQueue
 from .claims import Loss, M
 from .interests import thin
+from .largest import Largest
 from .letters import Kept, Letter, Part, Sum, alike
 from .policies import Policy
 from .under_way import UnderWay
 
 MOST = 1_000_000
 """Messages that wait for one reader; beyond that the oldest makes room, whosever it is."""
-
-_FEW = 1024
-
 
 ALONE = 1 << 16
 """Bytes of a message beyond which it goes alone, over a carrier that takes it in a block."""
@@ -60,10 +58,12 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what may go now.
 
     The bound in messages is that of each interest, and of each of its keys. The bound in bytes, the largest
-    of them, is that of all together. Nothing that happens to one message looks at all interests.
+    of them, is that of all together, as far as its share goes. Nothing that happens to one message looks at
+    all interests.
 
     Attributes:
         room: position up to which the reader takes messages, as it said last.
+        share: most bytes, whatever the interests have as their bound.
         bytes: of what waits or is under way.
         waiting: messages that wait.
         delivered: messages that the reader is done with.
@@ -79,14 +79,26 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         self._orphaned: dict[int, Letter[M]] = {}  # that wait for those without one
         self._untold: dict[tuple[Kept, str], None] = {}
         self._tellings: deque[tuple[int, Sum, int]] = deque()  # position that shows that it came, sum, total
-        self._max_bytes = 0
+        self.share = 1 << 62
+        self._asked = 0
         self._measured = True
-        # What parts have at most, largest first, each as it was or as it is; None as long as all have room.
-        self._heap: list[tuple[int, int, Kept, Part]] | None = None
-        self._heaped = 0
+        self._sent_bytes = 0  # of what is under way
+        self._largest = Largest()
 
     def __len__(self) -> int:
-        return len(self._again) + min(len(self._letters), max(0, self.room - self.sent))
+        return len(self._again) + self._open()
+
+    def _open(self) -> int:
+        """How many may go for the first time, as far as they are small enough, and the first one surely."""
+        sent = self._under_way
+        most = min(len(self._letters), self.room - self.sent, MOST - len(sent))
+        if most <= 0 or (sent and not self._goes(next(iter(self._letters.values())).size)):
+            return 0
+        return most
+
+    def _goes(self, size: int) -> bool:
+        """Whether so many bytes more may be under way."""
+        return self._sent_bytes + size <= min(self.asked, self.share)
 
     @property
     def owed(self) -> int:
@@ -131,7 +143,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             return found
         found = Kept(number, topic, policy, keys)
         self._begin(found)
-        self._max_bytes = max(self._max_bytes, found.max_bytes)
+        self._asked = max(self._asked, found.max_bytes)
         orphans = [each for several in self._orphans.values() for each in several]
         kept = {
             (letter.topic, letter.number): letter
@@ -183,12 +195,17 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         """Whether something is kept for nobody."""
         return bool(self._orphans)
 
+    @property
+    def asked(self) -> int:
+        """The largest bound in bytes."""
+        if not self._measured:
+            self._asked = max([each.max_bytes for each in self.interests], default=0)
+            self._measured = True
+        return self._asked
+
     def _has_room(self, size: int) -> bool:
         """Whether so many bytes more may be kept."""
-        if not self._measured:
-            self._max_bytes = max([each.max_bytes for each in self.interests], default=0)
-            self._measured = True
-        return self.bytes + size <= self._max_bytes
+        return self.bytes + size <= min(self.asked, self.share)
 
     # --- what is published ---------------------------------------------------------------------------
 
@@ -210,9 +227,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             if part is not None:
                 while len(part.waiting) + part.held >= interest.bound and part.waiting:
                     self._evict(interest, part)
-        if self.bytes + size > self._max_bytes or self.waiting >= MOST or not self._measured:
-            while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
-                self._evict(*self._largest())
+        while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
+            self._evict(*self._largest.of(self.index.all))
         letter = Letter(message, number, size, claims, False, 0, topic, key, now)
         if not self._orphans:
             self._wait(letter)
@@ -231,8 +247,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             part = parts[place] if place in parts else parts.setdefault(place, Part())
             part.waiting.append(order)
             part.bytes += size
-            if self._heap is not None:
-                self._heap_up(interest, part)
+            if self._largest:
+                self._largest.grown(interest, part)
         self.waiting += 1
         self.bytes += size
         (self._letters if claims[0].has_reader else self._orphaned)[order] = letter
@@ -245,36 +261,6 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         told.at = max(told.at, number)
         if interest.has_reader:
             self._untold[interest, topic] = None
-
-    def _largest(self) -> tuple[Kept, Part]:
-        """The part with most bytes of those where something waits; that is so somewhere."""
-        heap = self._heap if self._heap else self._heap_anew()
-        while True:
-            size, order, interest, part = heap[0]
-            if part.waiting and -size == part.bytes:
-                return interest, part
-            if part.waiting and -size > part.bytes:
-                heapreplace(heap, (-part.bytes, order, interest, part))
-            else:  # what has more now is there once more
-                heappop(heap)
-
-    def _heap_up(self, interest: Kept, part: Part) -> None:
-        """A part has more."""
-        if self._heap is not None:
-            heappush(self._heap, (-part.bytes, next(self._orders), interest, part))
-            if len(self._heap) > 2 * self._heaped + _FEW:
-                self._heap_anew()
-
-    def _heap_anew(self) -> list[tuple[int, int, Kept, Part]]:
-        self._heap = [
-            (-part.bytes, next(self._orders), each, part)
-            for each in self.interests
-            for part in each.parts.values()
-            if part.waiting
-        ]
-        heapify(self._heap)
-        self._heaped = len(self._heap)
-        return self._heap
 
     def _evict(self, interest: Kept, part: Part) -> None:
         letter = self._let_go(interest, part)
@@ -313,13 +299,12 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 return taken
             taken.append(again.popleft())
         orders: list[int] = []
-        for order, letter in islice(
-            letters.items(), max(0, min(messages - len(taken), self.room - self.sent))
-        ):
+        for order, letter in islice(letters.items(), min(messages - len(taken), self._open())):
             size -= whole if blocks and letter.size > ALONE else OVERHEAD + letter.size
-            if size < 0 and (taken or orders):
+            if (size < 0 and (taken or orders)) or (orders and not self._goes(letter.size)):
                 break
             orders.append(order)
+            self._sent_bytes += letter.size
         fresh = [letters.pop(order) for order in orders]
         for several, parts in alike(fresh):
             for _, part in parts:
@@ -330,7 +315,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         self.waiting -= len(fresh)
         if not letters:
             letters.clear()  # what went leaves holes, which would be passed each time
-            self._heap = None
+            self._largest.clear()
         return taken + fresh
 
     def losses(self, most: int, shown: int) -> list[Loss]:
@@ -350,6 +335,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         for several, parts in alike(done):
             size = sum([letter.size for letter in several])
             self.bytes -= size
+            self._sent_bytes -= size
             for interest, part in parts:
                 interest.delivered += len(several)
                 part.held -= len(several)
@@ -375,6 +361,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         kept = [*self._under_way.all(), *self._letters.values()]
         self.bytes -= sum([each.size for each in kept])
         self.waiting -= len(self._letters)
+        self._sent_bytes = 0
         for interest in self.interests:
             if interest.has_reader:
                 self._orphans.setdefault((interest.topic, interest.keys), []).append(interest)
@@ -383,7 +370,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 told.total -= told.settled
                 told.settled = 0
         self._letters, self._again, self._under_way = {}, deque(), UnderWay()
-        self._untold, self._tellings, self._heap, self.room = {}, deque(), None, 0
+        self._untold, self._tellings, self.room = {}, deque(), 0
+        self._largest.clear()
         for letter in kept:
             for interest in letter.claims:
                 if self.has(interest):

@@ -247,6 +247,9 @@ class Limits:
     mailboxes_per_key: int = 500
     """Mailboxes of one publisher that the holders of one key have."""
 
+    mail_bytes_per_key: int = 16 << 30
+    """Bytes that all mailboxes of one key hold at one publisher; shared among them."""
+
     mail_adoption: float = 10.0
     """Seconds for which a process that opens a named mailbox may ask for what is kept there."""
 

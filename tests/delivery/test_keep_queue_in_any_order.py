@@ -141,14 +141,24 @@ class Processes(RuleBasedStateMachine):
 
     @rule(messages=st.integers(1, 5), size=st.integers(1, 400), most=st.integers(0, 3))
     def take(self, messages: int, size: int, most: int) -> None:
-        ready = len(self.queue)
+        ready, before = len(self.queue), self.bytes_under_way()
         taken = self.queue.take(messages, size)
         assert bool(taken) == bool(ready)
         assert len(taken) <= messages
         assert len(taken) < 2 or sum(OVERHEAD + each.size for each in taken) <= size
-        assert len(self.queue) == ready - len(taken)
+        assert len(self.queue) <= ready - len(taken)
+        bound = min(self.queue.share, max((each.max_bytes for each in self.queue.interests), default=0))
+        assert self.queue.unacknowledged < 2 or self.bytes_under_way() <= max(bound, before)
         shown = taken[-1].position if taken else self.queue.sent + 1
         self.wire.append((taken, self.queue.losses(most, shown)))
+
+    def bytes_under_way(self) -> int:
+        letters = {id(each): each for one in self.models for each in self.queue.letters(one)}.values()
+        return self.queue.bytes - sum(each.size for each in letters)
+
+    @rule(share=st.sampled_from([30, 1 << 62]))
+    def have_a_share(self, share: int) -> None:
+        self.queue.share = share
 
     @rule()
     def all_goes(self) -> None:

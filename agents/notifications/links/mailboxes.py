@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
+from ....delivery.keep_queue import KeepQueue
 from ....protocol import limits
 from ....protocol.errors import MailboxTaken, Refused
-from ....protocol.records import Records
+from ....protocol.records import Record, Records
 from ....shm.ring import Ring
 from ....shm.views import IN_TRANSIT
 from .mailbox_subscriber import MailboxSubscriber
@@ -42,6 +43,7 @@ class Mailboxes:
 
     Attributes:
         ring: blocks for what is on its way to their readers.
+        shared: as given to `share`.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Mailboxes:
         self._records = records
         self._room = limits.current.mail_subscriptions
         self._named: dict[tuple[str, str], MailboxSubscriber] = {}
-        self._tenures = 0
+        self._tenures = self.shared = 0
 
     def all(self) -> list[MailboxSubscriber]:
         """Those that are open, oldest first; with the lock."""
@@ -96,6 +98,21 @@ class Mailboxes:
             raise Refused(
                 "the mailbox was refused: its publisher has no room for one more, or for one more of this key"
             )
+
+    def share(self, changes: int) -> None:
+        """Share the bytes of each key among its mailboxes, those that ask for least first; with the lock.
+
+        ``changes``: another number after each change of what readers want.
+        """
+        self.shared = changes
+        by_key = dict[str, list[KeepQueue[Record]]]()
+        for each in self.all():
+            by_key.setdefault(each.owner.key_id, []).append(each.queue)
+        for queues in by_key.values():
+            left = limits.current.mail_bytes_per_key
+            for before, queue in enumerate(sorted(queues, key=lambda queue: queue.asked)):
+                queue.share = left // (len(queues) - before)
+                left -= min(queue.asked, queue.share)
 
     def forget(self, subscriber: MailboxSubscriber) -> None:
         """It is over; with the lock."""

@@ -129,14 +129,14 @@ class Routes:
                     if number not in begun:
                         subscriber.begin(wanted, topic, self._window(wanted, topic))
             wanting = tuple(subscriber for subscriber in live if subscriber.gets(topic))
-            keeping = tuple(
+            kept = tuple(
                 subscriber
                 for subscriber in self._links.values()
                 if isinstance(subscriber, MailboxSubscriber)
                 and subscriber.gets(topic)
                 and about.scope == "all"
             )
-            route = self._known[topic] = route_of(topic, wanting, keeping, about.zero_copy)
+            route = self._known[topic] = route_of(topic, wanting, kept, about.zero_copy)
             if len(self._known) > _MAX_ROUTES:
                 self._known = {topic: route}
             return route

@@ -123,6 +123,8 @@ class Subscribers:
             self._offer(topic)
         self.meters[topic].add(since, 1, size)
         if mail is not None:
+            if self.mailboxes.shared != self.routes.changes:
+                self.mailboxes.share(self.routes.changes)
             record = publication.record = Record(topic, Row(number, published.sent_ms, key, *mail))
             for mailbox, kept in route.kept:
                 mailbox.post(record, mailbox.queue.matching(topic, key) if key else kept, since)

@@ -26,6 +26,7 @@ from pzc import (
     PzcError,
     Role,
     Server,
+    acknowledge,
     discover,
     latest,
     mailbox,
@@ -208,6 +209,50 @@ def test_an_observer_does_not_take_the_name_of_a_recorder_s_mailbox() -> None:
         recorder.subscribe(publisher.rep_endpoint, "t", inbox, policy=mailbox(name="recorder"))
         publisher.publish("t", 7)
         assert inbox.next().content == 7
+
+
+@finding("4.14")
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_what_a_reader_is_not_done_with_stays_within_the_bytes_of_its_mailbox(
+    agents: tuple[Agent, Agent], transport: str
+) -> None:
+    publisher, reader = agents
+    policy = mailbox(max_bytes=1 << 20)
+    reading = reader.subscribe(
+        publisher.rep_endpoint, "t", policy=policy, manual_ack=True, transport=transport
+    )
+    for number in range(64):
+        publisher.publish("t", bytes(1 << 17))
+        wait_until(lambda number=number: reading.pending >= min(number + 1, 7))
+    wait_until(lambda: reading.dropped or reading.pending == 64)
+    (told,) = publisher.statistics()["mailboxes"]
+    assert told["bytes"] <= (1 << 20) + (1 << 17)  # one may always wait beside what is under way
+    acknowledge([reading.recv(TIMEOUT) for _ in range(7)])
+    wait_until(lambda: reading.received + reading.pending + reading.dropped == 64)
+
+
+@finding("4.14")
+def test_the_mailboxes_of_an_observer_hold_no_more_than_its_key_may() -> None:
+    mib = 1 << 20
+    with (
+        Timings(mail_bytes_per_key=4 * mib),
+        Agent(discovery=False, protocol=holding(Role.ADMIN)) as publisher,
+        Agent(discovery=False, protocol=holding(Role.OBSERVER)) as observer,
+        Agent(discovery=False, protocol=holding(Role.OPERATOR)) as recorder,
+    ):
+        large = mailbox(max_bytes=4 << 30)
+        hoards = [
+            observer.subscribe(publisher.rep_endpoint, topic, policy=large, manual_ack=True)
+            for topic in ("a", "b", "c")
+        ]
+        recorded = recorder.subscribe(publisher.rep_endpoint, "a", policy=mailbox(name="recorder"))
+        for number in range(64):
+            for topic in ("a", "b", "c"):
+                publisher.publish(topic, bytes(mib // 8))
+            assert recorded.recv(TIMEOUT).sequence == number + 1
+        held = {each["reader"]: each["bytes"] for each in publisher.statistics()["mailboxes"]}
+        assert sum(held.values()) - held["recorder"] <= 5 * mib
+        wait_until(lambda: any(each.dropped for each in hoards))
 
 
 class Safe:
