@@ -185,9 +185,6 @@ class Limits:
     filters: int = 1 << 18
     """Different filters of one PUB endpoint."""
 
-    hearing_doubts: int = 64
-    """Notifications of known series in succession, after which messages are received in a quicker way."""
-
     early_notifications: int = 10_000
     """Notifications that may arrive before the publisher's confirmation."""
 
@@ -303,7 +300,7 @@ class Limits:
     """Bytes of blocks that one writer keeps although nobody uses them."""
 
     known_series: int = 4096
-    """Series of notifications that are remembered; then it begins anew."""
+    """Topics, each of one publisher in one serializer, that are remembered; then it begins anew."""
 
     known_array_headers: int = 256
     """Pickles of arrays that are remembered; then it begins anew."""

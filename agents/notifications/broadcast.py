@@ -139,18 +139,20 @@ class Broadcast:
         """
         published = publication.published
         topic, key, mail = published.topic, published.key, publication.mail
-        aired: tuple[str, Body] | None = None
+        outgoing: tuple[str, Body] | None = None
         spoken: tuple[list[Buffer], ...] = ()
         for voice in voices:
             if voice is self._voices.own:
-                aired = publication.aired
-                if aired is None:
-                    aired = mail if mail and mail[0] == self._codec.serializer else self._encode(publication)
-                self._records.check(topic, number, key, aired[0])
+                outgoing = publication.outgoing
+                if outgoing is None:
+                    outgoing = (
+                        mail if mail and mail[0] == self._codec.serializer else self._encode(publication)
+                    )
+                self._records.check(topic, number, key, outgoing[0])
             else:  # in which nothing is numbered
                 dialect, sender = voice
                 spoken += (self._protocol.encode(sender, topic, published.content, dialect=dialect),)
-        publication.aired, publication.spoken = aired, spoken
+        publication.outgoing, publication.spoken = outgoing, spoken
 
     def _encode(self, publication: Publication) -> tuple[str, Body]:
         """The content, as it was encoded for others where that is the same."""
@@ -167,15 +169,15 @@ class Broadcast:
         Raises:
             AgentClosed: after `close`.
         """
-        published, aired, add = publication.published, publication.aired, self._sending.add
-        if aired is not None:
+        published, outgoing, add = publication.published, publication.outgoing, self._sending.add
+        if outgoing is not None:
             topic, number = published.topic, published.number
             record = publication.record
-            if record is None or aired is not publication.mail:
-                record = Record(topic, Row(number, published.sent_ms, published.key, *aired))
+            if record is None or outgoing is not publication.mail:
+                record = Record(topic, Row(number, published.sent_ms, published.key, *outgoing))
             if not add(record):
                 raise AgentClosed("the agent was stopped; it publishes no more")
-            self._large = self._large or len(aired[1]) > SMALL
+            self._large = self._large or len(outgoing[1]) > SMALL
             self._heartbeat.sent(topic, number)
         for frames in publication.spoken:
             if not add(frames):

@@ -247,7 +247,7 @@ class Publisher:
         published, subscribers, numbers = publication.published, self._subscribers, self._numbers
         broadcast, topic = self._broadcast, published.topic
         published.sent_ms = time_ns() // 1_000_000
-        encoded = publication.mail or publication.aired
+        encoded = publication.mail or publication.outgoing
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         publication.large = size > SMALL
         with subscribers.lock:

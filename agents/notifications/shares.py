@@ -228,7 +228,7 @@ class Share:
             subscription.sink.miss(Missed(subscription.publisher, topic, gap, reason))
 
 
-class Heard(Share):
+class BroadcastShare(Share):
     """A share of what a publisher broadcasts; all of it in the receiver's thread.
 
     Args:

@@ -42,7 +42,7 @@ from .declared import mismatch
 from .filters import ANY, MARK_TOPIC, mark_filter
 from .heartbeat import BEAT_TOPIC, beat_filter
 from .receiver import Receiver, release
-from .shares import Heard
+from .shares import BroadcastShare
 from .subscription import Subscription
 
 
@@ -66,8 +66,8 @@ class SubSocket:
         self._loop = receiver.loop
         self._presence = presence.Presence(receiver, counters, meet, self._rep_endpoints, self._lost)
         self._sources: dict[str, Source] = {}
-        self._shares: dict[Subscription, Heard] = {}
-        self._marked: dict[str, Heard] = {}
+        self._shares: dict[Subscription, BroadcastShare] = {}
+        self._marked: dict[str, BroadcastShare] = {}
         self._uses: Counter[str] = Counter()
         self._ipv6: dict[str, bool] = {}  # by which family each PUB endpoint is connected
         self._socket: zmq.Socket[bytes] | None = None
@@ -88,12 +88,12 @@ class SubSocket:
             AgentClosed: after `close`.
         """
         check_topic(peer, subscription.topic)
-        share = Heard(subscription, peer, f"{self._who}.{next(self._marks)}")
+        share = BroadcastShare(subscription, peer, f"{self._who}.{next(self._marks)}")
         self._presence.learn(peer.pub_endpoint)
         self._loop.run(partial(self._add, share))
         return share.mark
 
-    def _add(self, share: Heard) -> None:
+    def _add(self, share: BroadcastShare) -> None:
         if self._closed:
             raise AgentClosed("the agent was stopped; it subscribes to nothing more")
         _begin_unconfirmed(share)
@@ -103,7 +103,7 @@ class SubSocket:
         self._shares[share.subscription] = self._marked[share.mark] = share
         self._route(source, share)
 
-    def _route(self, source: Source, share: Heard) -> None:
+    def _route(self, source: Source, share: BroadcastShare) -> None:
         self._incoming.forget()
         self._sources[source.peer.agent_id] = source
         source.shares[share.subscription.topic].append(share)
@@ -141,7 +141,7 @@ class SubSocket:
         elif share.held:
             share.begin(epoch, lasts)
 
-    def _set_filters(self, peer: Peer, share: Heard) -> None:
+    def _set_filters(self, peer: Peer, share: BroadcastShare) -> None:
         socket = self._open()
         if not self._uses[peer.pub_endpoint]:
             self._presence.watch(peer.pub_endpoint)
@@ -180,7 +180,7 @@ class SubSocket:
             self._socket = socket
         return self._socket
 
-    def _remove_filters(self, peer: Peer, share: Heard) -> None:
+    def _remove_filters(self, peer: Peer, share: BroadcastShare) -> None:
         if self._socket is None:
             return
         for prefix in _filters(peer, share):
@@ -225,7 +225,7 @@ class SubSocket:
         """The subscriptions to whoever is known at a REP endpoint; any thread."""
         return [share.subscription for share in self._loop.run(partial(self._at, endpoint))]
 
-    def _at(self, endpoint: str) -> list[Heard]:
+    def _at(self, endpoint: str) -> list[BroadcastShare]:
         sources = [each for each in self._sources.values() if each.peer.endpoint == endpoint]
         return [share for source in sources for share in source.everyone()]
 
@@ -308,12 +308,12 @@ def check_topic(peer: Peer, topic: str) -> None:
     format_header(peer.dialect, peer.agent_id, topic)
 
 
-def _begin_unconfirmed(share: Heard) -> None:
+def _begin_unconfirmed(share: BroadcastShare) -> None:
     if share.peer.dialect != PZC01:  # an original confirms nothing
         share.begin(share.peer.epoch, {})
 
 
-def _filters(peer: Peer, share: Heard) -> list[bytes]:
+def _filters(peer: Peer, share: BroadcastShare) -> list[bytes]:
     topic = share.subscription.topic
     if topic == ANY:
         first = f"{peer.dialect}+{peer.agent_id}+".encode()

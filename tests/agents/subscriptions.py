@@ -10,13 +10,13 @@ from typing import Any
 from pzc import Notification, Subscription
 from pzc.agents.notifications.callbacks import Runs, start
 from pzc.agents.notifications.links.arrivals import alone, arrival_of
-from pzc.agents.notifications.shares import Heard, hand_on
+from pzc.agents.notifications.shares import BroadcastShare, hand_on
 from pzc.protocol.peer import Peer
 
 from tests.contract.rigs.peers import TIMEOUT, Inbox
 
 EPOCH = 7
-_heard: weakref.WeakKeyDictionary[Subscription, Heard] = weakref.WeakKeyDictionary()
+_heard: weakref.WeakKeyDictionary[Subscription, BroadcastShare] = weakref.WeakKeyDictionary()
 
 Make = Callable[..., Subscription]
 
@@ -30,14 +30,14 @@ def deliver(subscription: Subscription, notification: Notification) -> None:
     start((subscription.admit((arrival_of(notification),)),))
 
 
-def heard(subscription: Subscription, *, held: bool = False) -> Heard:
+def heard(subscription: Subscription, *, held: bool = False) -> BroadcastShare:
     """A share of what its publisher broadcasts."""
-    share = Heard(subscription, Peer("", "PZC01", "p", EPOCH, "", "", 0, {}), "")
+    share = BroadcastShare(subscription, Peer("", "PZC01", "p", EPOCH, "", "", 0, {}), "")
     share.held = held
     return share
 
 
-def hear(share: Heard, first: int, last: int, *, epoch: int = EPOCH, topic: str = "t") -> None:
+def hear(share: BroadcastShare, first: int, last: int, *, epoch: int = EPOCH, topic: str = "t") -> None:
     """These numbers arrive."""
     for number in range(first, last + 1):
         notification = Notification("p", "name", topic, "", number, epoch, 1.0, 2.0, number)

@@ -14,7 +14,7 @@ from pzc import (
     Protocol,
 )
 from pzc.agents.notifications.broadcast_in import BroadcastIn, Source
-from pzc.agents.notifications.shares import Heard
+from pzc.agents.notifications.shares import BroadcastShare
 from pzc.protocol.peer import Peer
 from pzc.transport.counters import Counters
 
@@ -146,7 +146,9 @@ def test_random_bytes_are_refused_and_the_agent_stays_up(reader: Agent, forger: 
 def test_what_was_sent_by_another_agent_is_not_taken_for_this_one(make: Make) -> None:
     protocol, counters, own, stranger = Protocol(KEY), Counters(), "ab" * 16, "cd" * 16
     subscription = make()
-    share = Heard(subscription, Peer("", "PZC01", own, 0, "", "", 0, {}, protocol.publishing_key), "")
+    share = BroadcastShare(
+        subscription, Peer("", "PZC01", own, 0, "", "", 0, {}, protocol.publishing_key), ""
+    )
     share.begin(protocol.epoch, {"t": 0})
     source = Source(share.peer)
     source.shares["t"].append(share)

@@ -81,7 +81,7 @@ class Publication(Struct, eq=False):
         blocked: those whose window is full, each with its link.
         ack_wait: seconds to wait for links to be done with it; None for none.
         mail: serializer and content for mailboxes; None when none wants it.
-        aired: serializer and content for broadcast; None when none is wanted.
+        outgoing: serializer and content for broadcast; None when none is wanted.
         record: what mailboxes keep of it; None when none does.
         spoken: frames for broadcast in the dialect of originals.
         kept: serializer and content to be kept; None when nothing of its topic is.
@@ -97,7 +97,7 @@ class Publication(Struct, eq=False):
     blocked: tuple[tuple[Subscriber, Claim], ...] = ()
     ack_wait: float | None = None
     mail: tuple[str, Body] | None = None
-    aired: tuple[str, Body] | None = None
+    outgoing: tuple[str, Body] | None = None
     record: Record | None = None
     spoken: tuple[Sequence[Buffer], ...] = ()
     kept: tuple[str, bytes] | None = None

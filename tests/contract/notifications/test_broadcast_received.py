@@ -1,4 +1,4 @@
-"""Notifications of known series: judged in a short way, with the outcome of the general one."""
+"""What is broadcast and received: judged one by one, in order, and every loss a gap."""
 
 from __future__ import annotations
 
@@ -165,12 +165,6 @@ def test_a_callback_may_close_its_subscription_and_subscribe(publisher: Elsewher
     assert done.get(timeout=TIMEOUT) == "subscribed"
     publisher.publish("u", "new")
     assert done.get(timeout=TIMEOUT) == "new"
-
-
-@pytest.fixture(autouse=True)
-def trusting(timings: Callable[..., None]) -> None:
-    """Messages are received in the quicker way from the first one of a known series on."""
-    timings(hearing_doubts=1)
 
 
 def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_burst(

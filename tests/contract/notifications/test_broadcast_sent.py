@@ -1,4 +1,4 @@
-"""The shortest way to the broadcast plane: what goes there is what would have gone the general way."""
+"""What is broadcast: by many threads, at any moment, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shortest ways of links: what they carry is what the general ways would have carried."""
+"""Notifications: what they show, and when they are equal."""
 
 from __future__ import annotations
 
