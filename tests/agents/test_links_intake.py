@@ -14,7 +14,7 @@ import pytest
 from pzc import Gap, Notification, Protocol, Subscription, drop
 from pzc.agents.client.peers import Peer
 from pzc.agents.notifications.links.intake import Intake
-from pzc.agents.notifications.links.places import Place
+from pzc.agents.notifications.links.link_shares import LinkShare
 from pzc.agents.notifications.links.reader_transports import Received
 from pzc.agents.notifications.links.roster import Roster
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
@@ -56,13 +56,13 @@ class Bench:
         self.subscriptions = [
             Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None) for _ in range(2)
         ]
-        self.places = Roster()
+        self.roster = Roster()
         for number, subscription in enumerate(self.subscriptions, 1):
-            self.places.add(place := Place(subscription, number))
-            place.begin(EPOCH, {})
+            self.roster.add(share := LinkShare(subscription, number))
+            share.begin(EPOCH, {})
 
     def take(self, told: Notify, key_id: str = "key", fd: int = -1) -> None:
-        call, errands = self.intake.take(Received(told, key_id, fd), self.places)
+        call, errands = self.intake.take(Received(told, key_id, fd), self.roster)
         if call is not None:
             call()
         for errand in errands:
@@ -221,11 +221,11 @@ def test_an_interest_that_has_ended_ends_its_subscription(bench: Bench) -> None:
 
 def test_what_comes_before_the_confirmation_is_delivered_with_it(bench: Bench, executor: Executor) -> None:
     late = Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None)
-    place = Place(late, 3)
-    bench.places.add(place)
+    share = LinkShare(late, 3)
+    bench.roster.add(share)
     bench.take(notify(1, row(3, 3), row(4, 4), to=[3], losses=[Loss(3, "t", 5, 1)]))
     assert late.gaps == []
-    place.begin(EPOCH, {"t": 2})
+    share.begin(EPOCH, {"t": 2})
     bench.take(notify(3, row(8, 8), to=[3], losses=[Loss(3, "t", 7, 3)]))
     assert [late.recv(0).content for _ in range(3)] == [3, 4, 8]
     assert (late.gaps, late.dropped) == ([Gap(EPOCH, 5, 5), Gap(EPOCH, 6, 7)], 3)
@@ -233,18 +233,18 @@ def test_what_comes_before_the_confirmation_is_delivered_with_it(bench: Bench, e
 
 def test_a_link_that_was_closed_there_misses_what_was_published_meanwhile(bench: Bench) -> None:
     bench.take(notify(1, row(1), row(2), losses=[Loss(1, "t", 4, 2)]))
-    place, subscription = next(iter(bench.places)), bench.subscriptions[0]
-    place.forget()
-    place.begin(EPOCH, {"t": 10})
+    share, subscription = next(iter(bench.roster)), bench.subscriptions[0]
+    share.forget()
+    share.begin(EPOCH, {"t": 10})
     assert (subscription.pending, subscription.dropped) == (2, 8)
 
 
 def test_a_restart_is_one_gap_once_the_new_publisher_has_confirmed(bench: Bench) -> None:
-    place, subscription = next(iter(bench.places)), bench.subscriptions[0]
-    place.restart("cd" * 16)
-    place.restart("ef" * 16)
+    share, subscription = next(iter(bench.roster)), bench.subscriptions[0]
+    share.restart("cd" * 16)
+    share.restart("ef" * 16)
     assert subscription.gaps == []
-    place.begin(8, {"t": 0})
+    share.begin(8, {"t": 0})
     assert subscription.gaps == [Gap(8, 0, 0, restarted=True)]
     assert subscription.publisher == "ef" * 16
 
@@ -282,9 +282,9 @@ def test_what_one_subscription_cannot_take_the_others_get(
 
 
 def test_what_comes_for_the_same_interests_is_one_flow_whose_half_counts_all_of_it(bench: Bench) -> None:
-    assert bench.places.wanting(BOTH).flow is bench.places.wanting(BOTH).flow
-    before = bench.places.wanting(BOTH).flow
-    place = bench.places.at(1)
-    assert place is not None
-    bench.places.confirm(place, 4)
-    assert bench.places.wanting(BOTH).flow is not before
+    assert bench.roster.wanting(BOTH).flow is bench.roster.wanting(BOTH).flow
+    before = bench.roster.wanting(BOTH).flow
+    share = bench.roster.at(1)
+    assert share is not None
+    bench.roster.confirm(share, 4)
+    assert bench.roster.wanting(BOTH).flow is not before

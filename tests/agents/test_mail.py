@@ -13,7 +13,7 @@ import pytest
 from pzc import Subscription, SubscriptionClosed, mailbox
 from pzc.agents.notifications.links import open_links
 from pzc.agents.notifications.links.link import Link
-from pzc.agents.notifications.links.places import MailboxPlace
+from pzc.agents.notifications.links.link_shares import MailboxShare
 from pzc.agents.notifications.links.roster import Roster
 from pzc.transport.executor import Executor
 
@@ -90,15 +90,15 @@ def test_closing_all_keys_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("step", ["add", "remove", "wanting", "paused"])
 def test_a_place_more_among_two_thousand_looks_at_no_other(executor: Executor, step: str) -> None:
-    def one(number: int) -> MailboxPlace:
+    def one(number: int) -> MailboxShare:
         subscription = Subscription("p", "t", None, POLICY, str(number), executor, lambda _: None)
-        return MailboxPlace(subscription, number + 1, Future())
+        return MailboxShare(subscription, number + 1, Future())
 
     def calls(number: int) -> int:
         roster = Roster()
         made = [one(each) for each in range(number)]
-        for place in made:
-            roster.add(place)
+        for share in made:
+            roster.add(share)
         new, old = one(number), made[number // 2].subscription
         does: dict[str, Callable[[], object]] = {
             "add": lambda: roster.add(new),

@@ -10,8 +10,8 @@ import pytest
 
 from pzc import Gap, Keyring, Subscription, acknowledge, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
+from pzc.agents.notifications.links.link_shares import MailboxShare
 from pzc.agents.notifications.links.mailbox import MailboxIntake
-from pzc.agents.notifications.links.places import MailboxPlace
 from pzc.agents.notifications.links.reader_transports import Received
 from pzc.agents.notifications.links.roster import Roster
 from pzc.protocol import serializers
@@ -71,10 +71,10 @@ class Bench:
             PUBLISHER, topic, None, mailbox(), key, self._executor, lambda _: None, bool(raw or sink)
         )
         made.manual_ack, made.sink = bool(manual or sink), sink
-        place = MailboxPlace(made, len(self.roster) + 1, Future())
-        self.roster.add(place)
+        share = MailboxShare(made, len(self.roster) + 1, Future())
+        self.roster.add(share)
         if confirmed:
-            place.begin(EPOCH, {topic: 0})
+            share.begin(EPOCH, {topic: 0})
         return made
 
     def row(self, number: int, topic: str = "t") -> Row:
@@ -162,9 +162,9 @@ def test_a_burst_waits_until_all_subscriptions_are_confirmed(bench: Bench) -> No
     late = bench.subscribe("u", sink=sink, confirmed=False)
     bench.take(1, ("t", [1], [bench.row(1)]))
     assert sink.bursts == []
-    for place in bench.roster:
-        if place.subscription is late:
-            place.begin(EPOCH, {"u": 0})
+    for share in bench.roster:
+        if share.subscription is late:
+            share.begin(EPOCH, {"u": 0})
     bench.intake.flow()
     assert sink.numbers == [("t", 1)]
 

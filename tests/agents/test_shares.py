@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pzc import Gap, Notification, Subscription, drop, mailbox
 from pzc.agents.notifications.links.arrivals import Arrival, alone
-from pzc.agents.notifications.links.places import MailboxPlace
+from pzc.agents.notifications.links.link_shares import MailboxShare
 from pzc.agents.notifications.shares import Share, hand_on
 from pzc.protocol.link_messages import Loss
 from pzc.testing import Timings
@@ -164,10 +164,10 @@ def early_of_a_mailbox(executor: Executor, name: str | None) -> tuple[Subscripti
     """What a subscription was told after the end of a mailbox that never confirmed it, nor the next one's 5."""
     book = Counted()
     subscription = Subscription("p", "t", None, mailbox(name=name), None, executor, lambda _: None)
-    place = MailboxPlace(subscription, 1, Future())
-    hand_on((place,), alone(book.arrival(3)))
-    place.forget()
-    place.begin(EPOCH, {"t": 5})
+    share = MailboxShare(subscription, 1, Future())
+    hand_on((share,), alone(book.arrival(3)))
+    share.forget()
+    share.begin(EPOCH, {"t": 5})
     return subscription, book
 
 

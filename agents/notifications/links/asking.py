@@ -26,7 +26,7 @@ from ....protocol.link_messages import (
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
 from ..subscription import Subscription
-from .places import Place
+from .link_shares import LinkShare
 from .reader_transports import ReaderTransport, expected
 from .roster import Roster
 
@@ -62,18 +62,18 @@ class Asking:
     """Safe from any thread.
 
     Args:
-        places: of the link.
+        shares: of the link.
         later: runs a function in another thread, ``after`` seconds.
-        make: makes a place.
+        make: makes a share.
     """
 
     def __init__(
         self,
-        places: Roster,
+        shares: Roster,
         later: Callable[..., object],
-        make: Callable[[Subscription, int, Future[None]], Place],
+        make: Callable[[Subscription, int, Future[None]], LinkShare],
     ) -> None:
-        self._places = places
+        self._shares = shares
         self._make = make
         self._later = later
         self._mutex = threading.Lock()
@@ -83,20 +83,20 @@ class Asking:
 
     def want(self, subscription: Subscription, confirmed: Future[None]) -> None:
         """One subscription more, ``confirmed`` or refused once that was answered; errors as `Roster.add`."""
-        place = self._make(subscription, next(self._interests), confirmed)
+        share = self._make(subscription, next(self._interests), confirmed)
         with self._mutex:
-            self._places.add(place)
-            self._commands.want(place.interest, place.command)
+            self._shares.add(share)
+            self._commands.want(share.interest, share.command)
 
     def forget(self, subscription: Subscription) -> bool:
         """One subscription less; False when it had none."""
         with self._mutex:
-            place = self._places.remove(subscription)
-            if place is not None:
-                self._commands.forget(place.interest)
-        if place is not None:
-            place.leave()
-        return place is not None
+            share = self._shares.remove(subscription)
+            if share is not None:
+                self._commands.forget(share.interest)
+        if share is not None:
+            share.leave()
+        return share is not None
 
     def anew(self) -> None:
         """The publisher knows of no link any more."""
@@ -109,8 +109,8 @@ class Asking:
         with self._mutex:
             self._asked = asked
             self._commands.unsure()
-        for place in self._places:
-            place.subscription.transport = asked.transport.kind
+        for share in self._shares:
+            share.subscription.transport = asked.transport.kind
 
     def lose(self, transport: ReaderTransport) -> None:
         """A transport is over."""
@@ -160,10 +160,10 @@ class Asking:
             for interest in run.interests:
                 retained.setdefault(interest, []).extend(read)
         for each in applied.confirmed:
-            place = self._places.at(each.interest)
-            if place is not None:
+            share = self._shares.at(each.interest)
+            if share is not None:
                 error = refusal or (error_of(each.code, each.text) if each.code else None)
-                self._confirm(place, each, asked, error, retained.get(each.interest, []))
+                self._confirm(share, each, asked, error, retained.get(each.interest, []))
         asked.begun()
         if not self._commands.settled:
             self._later(self.say)
@@ -171,16 +171,16 @@ class Asking:
 
     def _confirm(
         self,
-        place: Place,
+        share: LinkShare,
         confirmed: Confirmed,
         asked: Asked,
         error: BaseException | None,
         retained: list[Notification | Gap],
     ) -> None:
         if error is not None:
-            place.refuse(error)
+            share.refuse(error)
             return
-        self._places.confirm(place, confirmed.window)
-        place.subscription.transport = asked.transport.kind
-        place.command.initial = False  # said again, it begins with nothing
-        place.begin(asked.epoch, confirmed.lasts, retained=retained)
+        self._shares.confirm(share, confirmed.window)
+        share.subscription.transport = asked.transport.kind
+        share.command.initial = False  # said again, it begins with nothing
+        share.begin(asked.epoch, confirmed.lasts, retained=retained)

@@ -32,7 +32,7 @@ from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
 from .arrivals import Arrival, HeldArrivals, LeftOut, Make, Together, alone
-from .places import Place
+from .link_shares import LinkShare
 from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import Roster, Wanting
@@ -45,7 +45,7 @@ Decoded = dict[int, tuple[Notification | None, Make | None]]
 
 _UNKNOWN: tuple[None, None] = (None, None)
 
-Handed = tuple[tuple[Place, ...], Together | LeftOut | Loss]
+Handed = tuple[tuple[LinkShare, ...], Together | LeftOut | Loss]
 """What came, and who wants it."""
 
 
@@ -174,7 +174,7 @@ class Intake:
         ``decoded``: what was decoded of another run with the same rows, or will be wanted by one.
         """
         arrivals, now = self.arrivals, time.time()
-        wanted, flow, topic, rows = wanting.places, wanting.flow, run.topic, run.rows
+        wanted, flow, topic, rows = wanting.shares, wanting.flow, run.topic, run.rows
         repeated = arrivals.entered(first, len(rows), flow)
         together, epoch, readers = None, self.peer.epoch, len(wanted)
         for number, row in enumerate(rows[repeated:] if repeated else rows, first + repeated):
@@ -241,7 +241,7 @@ class Intake:
     @staticmethod
     def end(ended: Iterable[Ended], roster: Roster) -> Call:
         """Interests get nothing more; what is to be called then."""
-        found = [(each, place) for each in ended for place in roster.wanting([each.interest]).places]
+        found = [(each, share) for each in ended for share in roster.wanting([each.interest]).shares]
         return partial(_end, found)
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
@@ -327,10 +327,10 @@ def _once(make: Make) -> Make:
 
 def _told(losses: list[Loss], roster: Roster) -> list[Handed]:
     """The sums of losses, and whose they are."""
-    return [(place, loss) for loss in losses if (place := roster.wanting([loss.interest]).places)]
+    return [(share, loss) for loss in losses if (share := roster.wanting([loss.interest]).shares)]
 
 
-def _parts(wanted: tuple[Place, ...], come: Together | LeftOut | Loss) -> Iterator[Handed]:
+def _parts(wanted: tuple[LinkShare, ...], come: Together | LeftOut | Loss) -> Iterator[Handed]:
     """Arrivals in parts that every inbox takes, so that quick callbacks get all of them."""
     if not isinstance(come, Together):
         yield wanted, come
@@ -341,13 +341,13 @@ def _parts(wanted: tuple[Place, ...], come: Together | LeftOut | Loss) -> Iterat
         yield wanted, Together(come.topic, part, sum([each.size for each in part]))
 
 
-def _hand_on(wanted: tuple[Place, ...], part: Together | LeftOut | Loss) -> Call:
+def _hand_on(wanted: tuple[LinkShare, ...], part: Together | LeftOut | Loss) -> Call:
     return partial(start_here, hand_on(wanted, part))
 
 
-def _end(found: Iterable[tuple[Ended, Place]]) -> None:
-    for ended, place in found:
+def _end(found: Iterable[tuple[Ended, LinkShare]]) -> None:
+    for ended, share in found:
         if ended.code:
-            place.refuse(error_of(ended.code, ended.reason))
+            share.refuse(error_of(ended.code, ended.reason))
         else:
-            place.subscription.report_lost(ended.reason, ends=not ended.stays)
+            share.subscription.report_lost(ended.reason, ends=not ended.stays)

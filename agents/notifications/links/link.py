@@ -45,8 +45,8 @@ from .asking import RETRY, Asked, Asking
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
 from .intake import Intake
+from .link_shares import LinkShare, MailboxShare
 from .mailbox import MailboxIntake
-from .places import MailboxPlace, Place
 from .reader_transports import LinkOver, ReaderTransport, Received, expected
 from .reception import Reception
 from .reports import Reports
@@ -87,9 +87,9 @@ class Link:
             receiver.release(self._receiver)
             raise
         self._mutex, self._attempting = threading.Lock(), threading.Lock()
-        self._places = Roster()
-        make = Place if mailbox is None else MailboxPlace
-        self._asking = Asking(self._places, self._receiver.helpers.submit, make)
+        self._shares = Roster()
+        make = LinkShare if mailbox is None else MailboxShare
+        self._asking = Asking(self._shares, self._receiver.helpers.submit, make)
         self._tenure, self._parked = 0, False
         self._over, self._finished = threading.Event(), threading.Event()
         self._last_word: Future[LinkMessage] | None = None
@@ -122,11 +122,11 @@ class Link:
         self._link = secrets.token_hex(16)
         self._asking.anew()
         call, counters = self._loop.call, self._carriers.counters
-        make = Intake if self.mailbox is None else partial(MailboxIntake, roster=self._places)
+        make = Intake if self.mailbox is None else partial(MailboxIntake, roster=self._shares)
         self._intake = make(
             self._protocol, peer, counters, self._on_news, lambda each: call(each.arrivals.settle)
         )
-        self._reports = Reports(self._link, self._intake.arrivals, self._places, self.mailbox)
+        self._reports = Reports(self._link, self._intake.arrivals, self._shares, self.mailbox)
         if self._parked:
             self._reports.park()
 
@@ -151,9 +151,9 @@ class Link:
             with self._mutex:
                 if self._over.is_set():
                     raise SubscriptionClosed("the link has ended")
-                bound = self._places.bound
+                bound = self._shares.bound
                 self._asking.want(subscription, confirmed)
-            if self.mailbox is not None and self._places.bound > bound:
+            if self.mailbox is not None and self._shares.bound > bound:
                 self._acknowledgements.say(always=True)  # the poll that waits allows for less
             self._asking.say()
             confirmed.result(max(0.0, deadline - monotonic()))
@@ -174,7 +174,7 @@ class Link:
             if self._over.is_set():
                 return
             had = self._asking.forget(subscription)
-            if last := not self._places:
+            if last := not self._shares:
                 self._over.set()
         if last:
             self._hang_up()
@@ -199,7 +199,7 @@ class Link:
 
     def subscriptions(self) -> list[Subscription]:
         """All of the link."""
-        return [place.subscription for place in self._places]
+        return [share.subscription for share in self._shares]
 
     def _poll(self, again: bool) -> Report:
         return self._reports.poll(again)
@@ -257,8 +257,8 @@ class Link:
                 if self.mailbox is None or not isinstance(exc, Refused) or self._carriers.goes_elsewhere:
                     again(after=RETRY)
                     return
-                for place in self._places:  # it is another process's by now
-                    place.refuse(exc)
+                for share in self._shares:  # it is another process's by now
+                    share.refuse(exc)
 
     def _meet_again(self, deadline: float) -> None:
         peer = self._carriers.meet(self.peer.endpoint, deadline)
@@ -268,15 +268,15 @@ class Link:
             self._intake.close()
             self._tenure = 0
             self._begin_anew(peer)
-            self._places.restart(peer.agent_id)
+            self._shares.restart(peer.agent_id)
         self._attach(self._carriers.transport_again(peer, self.wanted, deadline), deadline)
 
     def _on_closed_there(self) -> None:
         """The publisher, which lives, has closed the link."""
         self._intake.close()
         self._begin_anew(self.peer)
-        for place in self._places:
-            place.forget()
+        for share in self._shares:
+            share.forget()
 
     def _on_news(self, intake: Intake, urgent: bool) -> None:
         transport = self._transport
@@ -305,9 +305,9 @@ class Link:
     def _take_local(self, transport: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
         """Notifications of a publisher in this process, in whose thread nobody is called."""
         if transport is self._transport or self._transport is None:
-            self._intake.take_local(notify, notifications, self._places)()
+            self._intake.take_local(notify, notifications, self._shares)()
             if notify.ended:
-                self._receiver.helpers.submit(self._intake.end(notify.ended, self._places))
+                self._receiver.helpers.submit(self._intake.end(notify.ended, self._shares))
 
     def _receive(self) -> bool:
         transport = self._transport
@@ -323,7 +323,7 @@ class Link:
             if received is not None:  # what is to be done for one comes before the next is entered
                 if received.notify.runs:
                     self._reception.step_aside()  # their contents are decoded
-                self._reception.call, errands = self._intake.take(received, self._places)
+                self._reception.call, errands = self._intake.take(received, self._shares)
                 if errands:
                     self._reception.errands += errands
         except Exception as exc:
@@ -355,8 +355,8 @@ class Link:
         if self._liveness.state(now) == "lost" and not self._lost and self.kind != "inproc":
             self._lost = True
             reason = f"{self.peer.endpoint} has been unreachable for {self._liveness.silence(now):.0f} s"
-            for place in self._places:
-                place.subscription.report_lost(reason)
+            for share in self._shares:
+                share.subscription.report_lost(reason)
         return True
 
     def statistics(self) -> dict[str, Any]:
@@ -364,7 +364,7 @@ class Link:
         return {
             "publisher": self.peer.agent_id, "endpoint": self.peer.endpoint, "transport": self.kind,
             "link": self._link, "mailbox": self.mailbox, "state": self._liveness.state(monotonic()),
-            "undone": len(self._intake.arrivals), "subscriptions": len(self._places),
+            "undone": len(self._intake.arrivals), "subscriptions": len(self._shares),
             "counts": self._carriers.counters.as_dict(),
         }  # fmt: skip
 

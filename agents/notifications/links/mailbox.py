@@ -39,7 +39,7 @@ from ....transport.wire import Protocol
 from ..columns import Burst, Sink
 from .arrivals import Arrival, HeldArrivals, Make, Together
 from .intake import Decoded, Handed, Intake, OnNews
-from .places import Place
+from .link_shares import LinkShare
 from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import Roster, Wanting
@@ -87,12 +87,12 @@ class _Part(NamedTuple):
     """Rows of one topic that go to a sink.
 
     Attributes:
-        places: whose sink it is.
+        shares: whose sink it is.
         topic: of the rows.
         rows: at least one.
     """
 
-    places: tuple[Place, ...]
+    shares: tuple[LinkShare, ...]
     topic: str
     rows: list[Row]
 
@@ -168,13 +168,13 @@ class MailboxIntake(Intake):
 
     def _pour(self, *, early: bool = False) -> None:
         with self._pouring:
-            if not self._poured or (not early and any(place.held for place in self._roster)):
+            if not self._poured or (not early and any(share.held for share in self._roster)):
                 return
             poured, self._poured = self._poured, []
             for sink, burst, parts in poured:
-                for places, topic, rows in parts:
-                    for place in places:
-                        place.pass_by(topic, rows)
+                for shares, topic, rows in parts:
+                    for share in shares:
+                        share.pass_by(topic, rows)
                 sink.take(burst)
                 if sink.paused:
                     self._news(True)
@@ -189,7 +189,7 @@ class MailboxIntake(Intake):
             repeated = self.arrivals.entered(following, len(run.rows), wanted.flow)
             following += len(run.rows)
             if repeated < len(run.rows):
-                parts.append(_Part(wanted.places, run.topic, run.rows[repeated:]))
+                parts.append(_Part(wanted.shares, run.topic, run.rows[repeated:]))
         came = sum([len(part.rows) for part in parts])
         done = partial(self.arrivals.ended, range(following - came, following))
         return partial(self._gather, sink, parts, key_id, done)
@@ -222,8 +222,8 @@ class MailboxIntake(Intake):
                 good.append(row)
             except ProtocolError as exc:
                 self._complain(part.topic, exc)
-                for place in part.places:
-                    place.spoil(self.peer.epoch, part.topic, row.number)
+                for share in part.shares:
+                    share.spoil(self.peer.epoch, part.topic, row.number)
         return part._replace(rows=good)
 
     # --- for callbacks and inboxes -------------------------------------------------------------------
@@ -236,20 +236,22 @@ class MailboxIntake(Intake):
         if not special:
             super()._enter(first, run, key_id, wanting, entered, decoded)
             return
-        usual = tuple([place for place in wanting.places if place not in special])
+        usual = tuple([share for share in wanting.shares if share not in special])
         repeated = self.arrivals.entered(first, len(run.rows), wanting.flow)
         for number in range(first + repeated, first + len(run.rows)):
             self.arrivals.divide(number, len(special) + bool(usual))
-        sharing = [*((place,) for place in special), *([usual] if usual else [])]
-        for places in sharing:
+        sharing = [*((share,) for share in special), *([usual] if usual else [])]
+        for shares in sharing:
             together = Together(run.topic, [])
             for number, row in enumerate(run.rows[repeated:], first + repeated):
-                together.add(self._arrival(number, run.topic, row, key_id, places))
+                together.add(self._arrival(number, run.topic, row, key_id, shares))
             if together.arrivals:
-                entered.append((places, together))
+                entered.append((shares, together))
 
-    def _arrival(self, number: int, topic: str, row: Row, key_id: str, places: tuple[Place, ...]) -> Arrival:
-        subscription, now = places[0].subscription, time.time()
+    def _arrival(
+        self, number: int, topic: str, row: Row, key_id: str, shares: tuple[LinkShare, ...]
+    ) -> Arrival:
+        subscription, now = shares[0].subscription, time.time()
         make: Make = partial(self._make, topic, row, row.body, key_id, now)
         if subscription.raw:
             make = partial(self._raw, topic, row, key_id, now)
@@ -258,7 +260,7 @@ class MailboxIntake(Intake):
             make = partial(self._manual.receipted, make, number)
         return Arrival(
             self._manual if manual else self.arrivals, number, topic, row.key, self.peer.epoch, row.number,
-            left=len(places), make=make, size=len(row.body), sent_ms=row.sent_ms,
+            left=len(shares), make=make, size=len(row.body), sent_ms=row.sent_ms,
         )  # fmt: skip
 
     def _raw(self, topic: str, row: Row, key_id: str, received_at: float) -> Notification:

@@ -1,4 +1,4 @@
-"""Roster: the places of one link, found by the numbers of their interests, however many they are."""
+"""Roster: the shares of one link, found by the numbers of their interests, however many they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....protocol.errors import PolicyRefused
 from ..columns import Sink
 from ..subscription import Subscription
 from .arrivals import Flow
-from .places import MailboxPlace, Place
+from .link_shares import LinkShare, MailboxShare
 
 _MOST_KNOWN = 10_000
 
@@ -20,30 +20,30 @@ class Wanting(NamedTuple):
     """Who gets what comes for some interests.
 
     Attributes:
-        places: theirs.
+        shares: theirs.
         flow: all that comes for just these; it knows nobody, because a view that is kept keeps it.
         special: those of a mailbox whose arrivals are their own.
         sink: what takes everything for all of them; None when each is to get its own.
     """
 
-    places: tuple[Place, ...]
+    shares: tuple[LinkShare, ...]
     flow: Flow
-    special: tuple[Place, ...] = ()
+    special: tuple[LinkShare, ...] = ()
     sink: Sink | None = None
 
 
-def _keys(place: Place) -> int:
-    return 1 if place.command.keys is None else len(place.command.keys)
+def _keys(share: LinkShare) -> int:
+    return 1 if share.command.keys is None else len(share.command.keys)
 
 
-def _wanting(places: tuple[Place, ...]) -> Wanting:
-    windows = [each.window for each in places if not each.subscription.policy.lossy]
+def _wanting(shares: tuple[LinkShare, ...]) -> Wanting:
+    windows = [each.window for each in shares if not each.subscription.policy.lossy]
     flow = Flow(max(1, min(windows) // 2) if windows else None)
-    special = tuple([each for each in places if isinstance(each, MailboxPlace) and each.special])
+    special = tuple([each for each in shares if isinstance(each, MailboxShare) and each.special])
     if not special:
-        return Wanting(places, flow)
-    sinks = [each.subscription.sink if each.subscription.key is None else None for each in places]
-    return Wanting(places, flow, special, sinks[0] if all(each is sinks[0] for each in sinks) else None)
+        return Wanting(shares, flow)
+    sinks = [each.subscription.sink if each.subscription.key is None else None for each in shares]
+    return Wanting(shares, flow, special, sinks[0] if all(each is sinks[0] for each in sinks) else None)
 
 
 class Roster:
@@ -56,8 +56,8 @@ class Roster:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of: dict[Subscription, Place] = {}
-        self._by_interest: dict[int, Place] = {}
+        self._of: dict[Subscription, LinkShare] = {}
+        self._by_interest: dict[int, LinkShare] = {}
         self.known: dict[tuple[int, ...], Wanting] = {}
         self._sinks: dict[Subscription, Sink] = {}
         self._keys = self.bound = 0
@@ -65,39 +65,39 @@ class Roster:
     def __len__(self) -> int:
         return len(self._of)
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[LinkShare]:
         with self._lock:
             return iter(list(self._of.values()))
 
-    def add(self, place: Place) -> None:
+    def add(self, share: LinkShare) -> None:
         """One more.
 
         Raises:
             PolicyRefused: when a mailbox had more topics and keys then than any may have.
         """
-        subscription, keys = place.subscription, _keys(place)
+        subscription, keys = share.subscription, _keys(share)
         with self._lock:
             most = limits.current.mail_subscriptions
-            if isinstance(place, MailboxPlace) and self._keys + keys > most:
+            if isinstance(share, MailboxShare) and self._keys + keys > most:
                 raise PolicyRefused(
                     f"a mailbox has at most {most} topics and keys, not {self._keys + keys}: ask for all keys"
                 )
-            self._of[subscription] = self._by_interest[place.interest] = place
+            self._of[subscription] = self._by_interest[share.interest] = share
             self._keys += keys
             self.bound = max(self.bound, subscription.policy.bound)
             if subscription.sink is not None:
                 self._sinks[subscription] = subscription.sink
 
-    def remove(self, subscription: Subscription) -> Place | None:
+    def remove(self, subscription: Subscription) -> LinkShare | None:
         """One less; None when it had none."""
         with self._lock:
-            place = self._of.pop(subscription, None)
-            if place is not None:
-                del self._by_interest[place.interest]
-                self._keys -= _keys(place)
+            share = self._of.pop(subscription, None)
+            if share is not None:
+                del self._by_interest[share.interest]
+                self._keys -= _keys(share)
                 self._sinks.pop(subscription, None)
                 self.known = {}
-            return place
+            return share
 
     @property
     def paused(self) -> bool:
@@ -105,14 +105,14 @@ class Roster:
         with self._lock:
             return any(sink.paused for sink in self._sinks.values())
 
-    def at(self, interest: int) -> Place | None:
-        """The place of an interest, while it is there."""
+    def at(self, interest: int) -> LinkShare | None:
+        """The share of an interest, while it is there."""
         return self._by_interest.get(interest)
 
-    def confirm(self, place: Place, window: int) -> None:
-        """The publisher has said how many messages may be under way for a place."""
+    def confirm(self, share: LinkShare, window: int) -> None:
+        """The publisher has said how many messages may be under way for a share."""
         with self._lock:
-            place.window = window
+            share.window = window
             self.known = {}
 
     def wanting(self, interests: Sequence[int]) -> Wanting:
@@ -129,5 +129,5 @@ class Roster:
 
     def restart(self, publisher: str) -> None:
         """It has taken the place of the one before, numbering anew."""
-        for place in self:
-            place.restart(publisher)
+        for share in self:
+            share.restart(publisher)

@@ -1,4 +1,4 @@
-"""Places: the subscriptions of this process on one link."""
+"""Link shares: what each subscription of this process gets of one link."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..subscription import Subscription
 from .arrivals import Together
 
 
-class Place(Share):
+class LinkShare(Share):
     """See `Share`; safe from any thread.
 
     Args:
         subscription: who gets the arrivals.
-        interest: its number on the link, which no other place has or had.
+        interest: its number on the link, which no other share has or had.
         confirmed: to be done once the publisher has confirmed, or refused.
 
     Attributes:
@@ -54,7 +54,7 @@ class Place(Share):
             self._report(topic, Gap(epoch, number, number), "refused")
 
 
-class MailboxPlace(Place):
+class MailboxShare(LinkShare):
     """One whose messages are kept until they are done with.
 
     What came before the publisher confirmed is not lost when the mailbox ended, or the publisher was
