@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..transport import wire
-from ..transport.tables import Table
+from ..transport.tables import Offers
 
 NOT_NOW = object()
 """Stands for an answer: nothing was done, the call is to take another way."""
@@ -36,32 +36,8 @@ Open = Callable[[str, str, wire.Protocol], LocalCalls | None]
 """Makes the way for a caller; arguments as the last three of `find`."""
 
 
-class _Here(Table):
-    """What this process serves, by agent id."""
-
-    def begin(self) -> None:
-        super().begin()
-        self.served: dict[str, Open] = {}
-
-
-_here = _Here()
-
-
-def offer(agent_id: str, opens: Open) -> None:
-    """An agent of this process takes local calls from now on."""
-    with _here.lock:
-        _here.served[agent_id] = opens
-
-
-def withdraw(agent_id: str) -> None:
-    """An agent takes no more local calls."""
-    with _here.lock:
-        _here.served.pop(agent_id, None)
-
-
-def is_here(agent_id: str) -> bool:
-    """True for an agent of this process."""
-    return agent_id in _here.served
+served: Offers[Open] = Offers()
+"""What this process serves."""
 
 
 def find(agent_id: str, peer_key: str, caller: str, protocol: wire.Protocol) -> LocalCalls | None:
@@ -73,5 +49,5 @@ def find(agent_id: str, peer_key: str, caller: str, protocol: wire.Protocol) -> 
         caller: agent id of the caller.
         protocol: of the caller; its key must be one of the agent's.
     """
-    opens = _here.served.get(agent_id)
+    opens = served.get(agent_id)
     return None if opens is None else opens(peer_key, caller, protocol)

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from ..shm import machine
 
 V = TypeVar("V", bound=Hashable)
+T = TypeVar("T")
 
 _tables: list[Table] = []
 
@@ -37,6 +38,32 @@ class Table:
 
     def forget(self) -> None:
         """In a forked child, before `begin`: let go of what is the parent's."""
+
+
+class Offers(Table, Generic[T]):
+    """What agents of this process offer to others of it, by agent id."""
+
+    def begin(self) -> None:
+        """As `Table.begin`."""
+        super().begin()
+        self._offered: dict[str, T] = {}
+
+    def __contains__(self, agent_id: str) -> bool:
+        return agent_id in self._offered
+
+    def offer(self, agent_id: str, thing: T) -> None:
+        """An agent offers something from now on."""
+        with self.lock:
+            self._offered[agent_id] = thing
+
+    def withdraw(self, agent_id: str) -> None:
+        """An agent offers nothing more."""
+        with self.lock:
+            self._offered.pop(agent_id, None)
+
+    def get(self, agent_id: str) -> T | None:
+        """What an agent offers; None when it is not here."""
+        return self._offered.get(agent_id)
 
 
 class Leases(Table, Generic[V]):

@@ -32,7 +32,7 @@ from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
 from ...transport.timers import until_next
 from ...transport.wire import Protocol
-from ..here import find, is_here
+from ..here import find, served
 from .abort import AbortSignal
 from .connection import Connection, LocalConnection, Sealed
 from .dialling import settle
@@ -93,7 +93,7 @@ class Pool:
                 if connection.peer is peer or connection.peer.agent_id == peer.agent_id:
                     return connection
                 self.discard(connection)
-            if transport == "inproc" and not is_here(peer.agent_id):
+            if transport == "inproc" and peer.agent_id not in served:
                 raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
             if transport == "unix" or (
                 peer.agent_id != self._without_unix and peer.details.get("lane") and is_direct(peer)

@@ -163,7 +163,7 @@ class Member(Subscription):
 
     def admit(self, entries: Sequence[Arrival], size: int | None = None) -> Subscription | None:
         """Leave it to the merged subscription."""
-        if self.ignores_local and local.is_here(self.publisher):
+        if self.ignores_local and self.publisher in local.offered:
             return self._merged.ignore(entries)
         return self._merged.take(entries, self)
 

@@ -118,7 +118,7 @@ class Publishing:
     def start(self) -> None:
         """Take subscribers from now on."""
         self._loop.run(self.broadcast.start)
-        local.offer(self._agent_id, self.linking, self._fingerprint)
+        local.offered.offer(self._agent_id, (self.linking, self._fingerprint))
 
     @property
     def endpoint(self) -> str:
@@ -308,7 +308,7 @@ class Publishing:
 
     def close_links(self) -> None:
         """Publish no more; end links and mailboxes, with what is under way as far as there is time."""
-        local.withdraw(self._agent_id)
+        local.offered.withdraw(self._agent_id)
         self.publisher.close()
         farewell.bid(self.subscribers)
         self.subscribers.close()

@@ -131,7 +131,7 @@ class Subscribing:
             transport = self.usual_transport(topic) if linkable else "auto"
             if kept and transport == "inproc":  # no way of a mailbox, and nobody asked it of this one
                 transport = "auto"
-        initial = initial and not (ignore_local and local.is_here(peer.agent_id))
+        initial = initial and not (ignore_local and peer.agent_id in local.offered)
         if initial:
             _check_initial(peer, raw)
         by_link = peer.dialect == PZC01 and not raw and (initial or bool(type) or key is not None)

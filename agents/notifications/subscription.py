@@ -141,7 +141,7 @@ class Subscription(Called, Reading):
         Returns:
             Whose callback is to be called now, by `start`; None when that need not be seen to.
         """
-        if self.ignores_local and local.is_here(self.publisher):
+        if self.ignores_local and self.publisher in local.offered:
             return self.ignore(entries)
         throttled: Sequence[Arrival] = ()
         if self.key is not None or self._throttle is not None:

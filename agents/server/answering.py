@@ -14,7 +14,7 @@ from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from ..current import current
-from ..here import offer, withdraw
+from ..here import served
 from ..interfaces import Publisher
 from .call import Call
 from .calls import Calls
@@ -124,7 +124,7 @@ class Answering:
         """Take requests; I/O thread."""
         self.zmq.start()
         self.unix.start()
-        offer(self._agent_id, partial(way_to, self.dispatcher, self._protocol))
+        served.offer(self._agent_id, partial(way_to, self.dispatcher, self._protocol))
 
     def finish_calls(self, cancel: Callable[[], None]) -> None:
         """Refuse what waits and let end what runs, in at most 2 s; the answers are still sent.
@@ -132,7 +132,7 @@ class Answering:
         Args:
             cancel: ends what could not end by itself, as far as that is possible.
         """
-        withdraw(self._agent_id)
+        served.withdraw(self._agent_id)
         self._loop.run(self.unix.stop_listening)
         self.dispatcher.close(CLOSE_TIMEOUT)
         cancel()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ....protocol.link_messages import LinkMessage, Notify
 from ....protocol.notification import Notification
-from ....transport.tables import Table
+from ....transport.tables import Offers
 
 
 class LocalReader(Protocol):
@@ -39,27 +39,8 @@ class LocalLinks(Protocol):
         ...
 
 
-class _Here(Table):
-    """Publishers of this process by agent id, with the fingerprint of the agent's protocol."""
-
-    def begin(self) -> None:
-        super().begin()
-        self.offered: dict[str, tuple[LocalLinks, Hashable]] = {}
-
-
-_here = _Here()
-
-
-def offer(agent_id: str, linking: LocalLinks, fingerprint: Hashable) -> None:
-    """An agent of this process takes local links from now on."""
-    with _here.lock:
-        _here.offered[agent_id] = linking, fingerprint
-
-
-def withdraw(agent_id: str) -> None:
-    """An agent takes no more local links."""
-    with _here.lock:
-        _here.offered.pop(agent_id, None)
+offered: Offers[tuple[LocalLinks, Hashable]] = Offers()
+"""Publishers of this process, each with the fingerprint of its agent's protocol."""
 
 
 def find(agent_id: str, fingerprint: Hashable) -> LocalLinks | None:
@@ -70,11 +51,5 @@ def find(agent_id: str, fingerprint: Hashable) -> LocalLinks | None:
         fingerprint: of the reader's protocol; whoever sends and accepts something else is a stranger, as
             over the wire.
     """
-    with _here.lock:
-        linking, theirs = _here.offered.get(agent_id, (None, None))
+    linking, theirs = offered.get(agent_id) or (None, None)
     return linking if theirs == fingerprint else None
-
-
-def is_here(agent_id: str) -> bool:
-    """True for an agent of this process."""
-    return agent_id in _here.offered
