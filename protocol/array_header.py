@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import limits, pickles
 from .lazily import Lazily, is_array
+from .memo import Memo
 from .pickles import Data
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ def head_of(pickled: bytes, views: Sequence[memoryview]) -> bytes:
     return head + bytes(-len(head) % ALIGNMENT) if views else head
 
 
-known: dict[bytes, Header] = {}
+known: Memo[bytes, Header] = Memo()
 """By all that stands before the buffer."""
 
-_made: dict[tuple[str, tuple[int, ...], bool], bytes] = {}
+_made: Memo[tuple[str, tuple[int, ...], bool], bytes] = Memo()
 
 
 def make(content: object) -> tuple[bytes, tuple[memoryview]] | None:
@@ -92,10 +93,8 @@ def make(content: object) -> tuple[bytes, tuple[memoryview]] | None:
     if head is None:
         if dtype.kind not in _KINDS or type(content) in copyreg.dispatch_table:
             return None
-        if len(_made) >= limits.current.known_array_headers:
-            _made.clear()
         pickled = pickles.dumps(content, 5, buffer_callback=_beside)
-        head = _made[kind] = head_of(pickled, (raw,))
+        head = _made.keep(kind, head_of(pickled, (raw,)), limits.current.known_array_headers)
     return head, (raw,)
 
 
@@ -120,8 +119,7 @@ def learn(frame: Data, pickled: memoryview, views: Sequence[memoryview], made: o
         return
     if array.ctypes.data != np.frombuffer(view, np.uint8).ctypes.data:
         return
-    if len(known) >= limits.current.known_array_headers:
-        known.clear()
     fixed = any(opcode.name == "READONLY_BUFFER" for opcode, _, _ in pickletools.genops(bytes(pickled)))
     order = "C" if flags.c_contiguous else "F"
-    known[bytes(frame[: -view.nbytes])] = Header(view.nbytes, array.shape, dtype, order, fixed)
+    header = Header(view.nbytes, array.shape, dtype, order, fixed)
+    known.keep(bytes(frame[: -view.nbytes]), header, limits.current.known_array_headers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from . import ids, original, serializers, signing
 from .errors import (
@@ -42,12 +42,10 @@ from .frames import (
 )
 from .ids import Stamp
 from .keyring import Key, Keyring
+from .memo import Memo
 from .message import Facts, Message
 from .signing import KEY_ID_SIZE, SUITES, Sealer, Suite
 from .window import ReplayWindow, SeenSignatures
-
-CAPACITY = 1024
-"""Correspondences that are remembered: what many messages from one agent to another share."""
 
 
 @dataclass(slots=True)
@@ -72,19 +70,6 @@ class Incoming:
     tag_end: int
     sealer_of: Callable[[int], Sealer]
     sealer: Sealer | None
-
-
-T = TypeVar("T")
-
-
-class Kept(dict[Hashable, T], Generic[T]):
-    """A dictionary that begins anew when it is full; safe from any thread."""
-
-    def keep(self, key: Hashable, value: T) -> None:
-        """Remember a value."""
-        if len(self) >= CAPACITY:
-            self.clear()
-        self[key] = value
 
 
 FRESH_MS = 30_000
@@ -144,11 +129,11 @@ class Codec:
         )
         self._opened = self.accept_serializers | serializers.STRUCTURAL
         self.max_content = max_content
-        self._incoming: Kept[Incoming] = Kept()
+        self._incoming: Memo[Hashable, Incoming] = Memo()
 
     def __getstate__(self) -> dict[str, Any]:
         # What is kept belongs to this codec's keys: a copy works it out again.
-        return {**self.__dict__, "_incoming": Kept()}
+        return {**self.__dict__, "_incoming": Memo()}
 
     @property
     def suites(self) -> list[str]:

@@ -18,19 +18,20 @@ Whoever reads records trusts the line that they came over: `Opener` verifies no 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from . import ids, signing
-from .codec import Codec, Kept
+from .codec import Codec
 from .errors import ProtocolError, RemoteProtocolError
 from .frames import MAX_HEADER, PZC01, Buffer, Kind, close_header, open_header
 from .ids import Stamp
 from .keyring import Key
 from .link_messages import Body, Row
+from .memo import Memo
 from .signing import BLOCK, KEY_ID_SIZE, LARGE, TAG_SIZE, Sealer, Suite, hmac_pads
 
 _HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
@@ -141,7 +142,7 @@ class Records:
         self._sender = sender
         self._epoch = epoch
         self._urn = urn
-        self._known: Kept[_Shared] = Kept()
+        self._known: Memo[Hashable, _Shared] = Memo()
 
     def check(self, topic: str, number: int, key: str, serializer: str) -> None:
         """Judge whether a header can carry a notification.
@@ -216,7 +217,7 @@ class Opener:
 
     def __init__(self, sender: str, epoch: int, key_id: str) -> None:
         self._opening = partial(open_header, PZC01, sender)
-        self._openings: Kept[bytes] = Kept()
+        self._openings: Memo[Hashable, bytes] = Memo()
         self._epoch = b"%08x" % epoch
         self._key_id = key_id.encode()
         self._time = -1, b""

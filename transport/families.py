@@ -6,9 +6,11 @@ IPv4. What is known is found out by `dialling.settle`; safe from any thread.
 
 from __future__ import annotations
 
+from ..protocol.memo import Memo
+
 _MOST = 10_000
 
-_ipv6: dict[str, bool] = {}
+_ipv6: Memo[str, bool] = Memo()
 
 
 def is_ipv6(endpoint: str) -> bool:
@@ -23,9 +25,7 @@ def is_known(endpoint: str) -> bool:
 
 def learn(endpoint: str, ipv6: bool) -> None:
     """It was found out."""
-    if len(_ipv6) >= _MOST:
-        _ipv6.clear()
-    _ipv6[endpoint] = ipv6
+    _ipv6.keep(endpoint, ipv6, _MOST)
 
 
 def forget(endpoint: str) -> None:

@@ -32,6 +32,7 @@ from ...protocol import limits
 from ...protocol.codec import FRESH_MS, Message, stale
 from ...protocol.errors import ProtocolError, SignatureError
 from ...protocol.frames import PZC01, Kind
+from ...protocol.memo import Memo
 from ...protocol.message import Facts
 from ...protocol.notification import Notification
 from ...protocol.peer import Peer
@@ -119,7 +120,7 @@ class BroadcastIn:
         self._ask = ask
         self._window = ReplayWindow()
         self._seen = SeenSignatures()
-        self._known: dict[int, _Route] = {}  # by the id of their facts
+        self._known: Memo[int, _Route] = Memo()  # by the id of their facts
         self._good = False
         self._entered: list[tuple[list[BroadcastShare], Together | LeftOut]] = []
         self._run: tuple[list[BroadcastShare], Together] | None = None  # the last of them, when it may go on
@@ -130,7 +131,7 @@ class BroadcastIn:
 
     def forget(self) -> None:
         """Publishers, or what is wanted of them, have changed."""
-        self._known = {}
+        self._known.clear()
 
     def on_readable(self, socket: zmq.Socket[bytes]) -> bool:
         """Take what has come; True when the socket was seen to have nothing more."""
@@ -258,9 +259,7 @@ class BroadcastIn:
             [share for share in wanted if share.subscription.raw], room(wanted), message.epoch,
         )  # fmt: skip
         if source is not None and facts.dialect == PZC01:
-            if len(self._known) >= limits.current.known_series:
-                self._known.clear()
-            self._known[id(facts)] = route
+            self._known.keep(id(facts), route, limits.current.known_series)
         return route
 
     def _leave(self, route: _Route, message: Message, frames: list[bytes], now: float) -> None:

@@ -6,11 +6,13 @@ names them without items: ``channels.off`` is that of every channel.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ...protocol import operations, paths
 from ...protocol.errors import ConfigError, MemberRefused
+from ...protocol.memo import Memo
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 from . import members
@@ -78,7 +80,7 @@ class Tree:
         self._numbers = {name: number for number, name in enumerate(self.objects)} if self.lanes > 1 else {}
         self._exposed = None if expose is None else _exposed(expose)
         self._given: dict[tuple[str, ...], Marks] = {}
-        self._known: dict[tuple[Any, Any], Member] = {}
+        self._known: Memo[tuple[Any, Any], Member] = Memo()
         self._met: dict[str, Any] = {}
         self._open: set[type] = set()  # types whose instances have members that are served
 
@@ -86,12 +88,12 @@ class Tree:
         """Serve something else."""
         self.objects = objects_of(served)
         self.root = Objects(self.objects) if self.objects else served
-        self._known, self._met = {}, {}
+        self._known, self._met = Memo(), {}
 
     def mark(self, given: Mapping[tuple[str, ...], Marks]) -> None:
         """Take marks that stand for those of the members themselves."""
         self._given = dict(given)
-        self._known = {}
+        self._known = Memo()
 
     def member(self, options: dict[str, Any]) -> Member:
         """What a message names; never fails, and runs nothing of the objects. Any thread."""
@@ -115,12 +117,9 @@ class Tree:
         """Take a member for what a message is about from now on."""
         on, name = options.get("on", ()), options.get("name")
         if (type(on) is tuple and type(name) is str) or name is None:
-            try:
-                if len(self._known) >= _MOST_KNOWN:
-                    self._known = {}
-                self._known[on, name] = member
-            except TypeError:  # lists, by a serializer that has no tuples
-                pass
+            about: Any = on, name
+            with contextlib.suppress(TypeError):  # lists, by a serializer that has no tuples
+                self._known.keep(about, member, _MOST_KNOWN)
 
     def look(self, path: Path) -> Member:
         """What a path is about.

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol.codec import CAPACITY, Codec
+from pzc.protocol.codec import Codec
 from pzc.protocol.errors import ProtocolError, PzcError, SignatureError
 from pzc.protocol.frames import MAX_SEQUENCE, Kind
 from pzc.protocol.ids import MessageIds, Stamp
 from pzc.protocol.keyring import Key, Keyring
+from pzc.protocol.memo import CAPACITY
 
 NOW = 1_700_000_000_000
 AGENT, PEER = "a" * 32, "b" * 32
