@@ -25,6 +25,7 @@ from typing import Any
 from ..delivery.locks import Changed
 from ..discovery.names import Style
 from ..discovery.records import Entry, labels_of
+from ..protocol import limits
 from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from ..protocol.version import VERSION
@@ -107,7 +108,9 @@ class Agent:
             self._choose, new_client, remap, names,
         )  # fmt: skip
         self.name = self._naming.called
-        self._callbacks = Executor(f"pzc-callbacks {self.name}".strip())
+        self._callbacks = Executor(
+            f"pzc-callbacks {self.name}".strip(), spare=limits.current.stalled_callbacks
+        )
         self._stopping = threading.Lock()
         self._stopped = threading.Event()
         self.loop = loops.acquire()

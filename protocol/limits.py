@@ -156,7 +156,7 @@ class Limits:
     high_water_mark: int = 10_000
     """Messages that a ZeroMQ socket holds for one slow peer before it drops or refuses more."""
 
-    io_take_over: float = 0.01
+    io_take_over: float = 0.006
     """Seconds aside after which another thread becomes the I/O thread."""
 
     io_stand_by: float = 0.1
@@ -195,7 +195,10 @@ class Limits:
     """Emissions of one connection that may wait for a GUI thread; then the oldest is dropped."""
 
     callback_turn: float = 0.005
-    """Seconds after which quick callbacks let others have their turn."""
+    """Seconds after which a callback lets others have their turn, or others are called beside a slow one."""
+
+    stalled_callbacks: int = 32
+    """Callbacks of one agent, and slots of one proxy, that may be slow side by side."""
 
     retained_bytes: int = 1 << 16
     """Bytes of the largest encoded content that is kept for later subscribers."""
@@ -383,17 +386,14 @@ def changed(limits: Limits, table: Mapping[str, Any], where: str) -> Limits:
         ConfigError: for an unknown name, with the nearest one, or a value that is no number of its kind or
             below 0.
     """
-    kinds: dict[str, type[int] | type[float]] = {
-        field.name: type(getattr(limits, field.name)) for field in fields(Limits)
-    }
+    kinds: dict[str, type[Any]] = {field.name: type(getattr(limits, field.name)) for field in fields(Limits)}
     values: dict[str, Any] = {}
     for name, value in table.items():
         kind = kinds.get(name)
         if kind is None:
             near = get_close_matches(name, kinds, n=1, cutoff=0.0)[0]
             raise ConfigError(f"{where}: {name} is no limit; did you mean {near}?")
-        fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
-        if not fits or not value >= 0:
+        if isinstance(value, bool) or not isinstance(value, (kind, int)) or not value >= 0:
             expected = f"expected {kind.__name__} of 0 or more"
             raise ConfigError(f"{where}: {name} = {value!r} cannot be used; {expected}")
         values[name] = kind(value)

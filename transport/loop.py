@@ -181,10 +181,12 @@ class Loop:
 
     def _watch_over(self) -> None:
         count, idle_since = -1, 0.0
+        pause = take_over = limits.current.io_take_over
         while self._running or self._aside_since:
-            time.sleep(limits.current.io_take_over / 2)
+            time.sleep(pause)
             now, since = time.monotonic(), self._aside_since
-            if since and now - since > limits.current.io_take_over and self._take_over(since):
+            pause = since + take_over - now if 0.0 <= now - since < take_over else take_over
+            if since and now - since >= take_over and self._take_over(since):
                 self._wake()  # of the functions that are called, some may be left
                 self._run()
                 return

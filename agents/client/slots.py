@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 
 from ...delivery.policies import Policy, drop
+from ...protocol import limits
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ...transport.helpers import aside
@@ -29,7 +30,7 @@ class Slots:
     def __init__(self, agent: Subscriber, target: str) -> None:
         self._agent = agent
         self._target = target
-        self._executor = Executor("pzc-slots")
+        self._executor = Executor("pzc-slots", spare=limits.current.stalled_callbacks)
         self._lock = threading.Lock()
         self._signals: dict[tuple[str, Policy], tuple[SlotList, Subscription]] = {}
 

@@ -11,7 +11,11 @@ One turn of an executor for all subscriptions that are to be called there::
               `callback_turn` has passed or nothing is pending; nothing is left
     running   something is left                                    waiting: what else the executor has
                                                                    to do comes first
+    running   a callback stalls (`executor.py`)                    another thread runs what is left as well
     any       the executor is full, or closed                      over: the next arrival starts anew
+
+For one subscription one thing is called at a time: its callback by the turn that has it, and what it has to
+tell besides (`on_gap`, `on_lost`) by whoever calls for it at that moment.
 
 Those that are ``async def`` are awaited on an event loop of the agent (`Awaiting`): for one subscription in
 order and one at a time, for several side by side. A notification is done with when its callback has returned,
@@ -37,7 +41,7 @@ from ...protocol import limits
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Callback, Notification
-from ...transport.executor import Executor
+from ...transport.executor import Divisible, Executor
 from ..interfaces import Coroutines
 from .links.arrivals import Arrival
 
@@ -47,6 +51,9 @@ else:
     asyncio = Lazily("asyncio")
 
 logger = logging.getLogger("pzc.subscription")
+
+WAITING_GAPS = 10_000
+"""Calls of one subscription's `on_gap` that wait for its callback; further ones are logged instead."""
 
 
 class Called(ABC):
@@ -67,6 +74,9 @@ class Called(ABC):
     _mutex: threading.RLock
     _running: threading.RLock | None
     """Held while anything is called; None until then."""
+    _errands: deque[Callable[[], object]] | None
+    """What else is to be called, in order; None until then."""
+    on_gap: Callable[[Any], object] | None
     _pumping: bool
     """Somebody calls, or will, for what is pending."""
     _closed: bool
@@ -103,7 +113,11 @@ class Called(ABC):
             return False
         inbox, mutex, callback, clock = self._inbox, self._mutex, self._callback, time.monotonic
         quick_call, quick_proofs = limits.current.quick_call, limits.current.quick_proofs
-        with self._running or self._make_running():
+        running = self._running or self._make_running()
+        if not running.acquire(blocking=False):  # something else of it is called
+            self._do(partial(start, (self,)))
+            return False
+        try:
             while True:
                 with mutex:
                     if self._closed or not inbox.items:
@@ -128,6 +142,10 @@ class Called(ABC):
                     with mutex:
                         self._pumping = bool(inbox.items)
                         return self._pumping
+        finally:
+            running.release()
+            if self._errands:
+                self._do_errands()
 
     async def _await_pending(self) -> None:
         """As `call_pending`, for all that are pending, on the event loop."""
@@ -159,15 +177,42 @@ class Called(ABC):
 
     def _tell(self, function: Callable[[Any], object], argument: object, *, last: bool = False) -> None:
         """Call something else of the user's, in its turn; after the end only what is ``last``."""
-        self._submit(partial(self._call, function, argument, last))
+        needed = function is not self.on_gap
+        self._submit(partial(self._do, partial(self._call, function, argument, last), needed))
 
     def _call(self, function: Callable[[Any], object], argument: object, last: bool) -> None:
-        with self._running or self._make_running():
+        try:
+            if last or not self._closed:
+                function(argument)
+        except BaseException as error:  # even SystemExit may end one callback only
+            self._failed(error)
+
+    def _do(self, errand: Callable[[], object], needed: bool = True) -> None:
+        """Call it now, or let whoever calls for this subscription do so next.
+
+        Args:
+            errand: to be called.
+            needed: whatever else waits.
+        """
+        with self._mutex:
+            if self._errands is None:
+                self._errands = deque()
+            if not needed and len(self._errands) >= WAITING_GAPS:
+                logger.warning(
+                    "on_gap of topic %s is not called for every gap: it waits for a callback", self.topic
+                )
+                return
+            self._errands.append(errand)
+        self._do_errands()
+
+    def _do_errands(self) -> None:
+        running, errands = self._running or self._make_running(), self._errands
+        while errands and running.acquire(blocking=False):
             try:
-                if last or not self._closed:
-                    function(argument)
-            except BaseException as error:  # even SystemExit may end one callback only
-                self._failed(error)
+                while errands:
+                    errands.popleft()()
+            finally:
+                running.release()
 
     def _failed(self, error: BaseException) -> None:
         self.callback_errors += 1
@@ -183,7 +228,7 @@ def start(called: Iterable[Called | None]) -> None:
         if each is not None:
             found.setdefault(each.executor, deque()).append(each)
     for executor, waiting in found.items():
-        _submit(executor, waiting)
+        Turn(executor, waiting).submit()
 
 
 def start_here(called: Iterable[Called]) -> None:
@@ -195,40 +240,60 @@ def start_here(called: Iterable[Called]) -> None:
         if waiting is None:
             waiting = found[each.executor] = deque(), deque()
         waiting[each.proofs < proofs].append(each)
-    for executor, (quick, others) in found.items():
-        if quick:
-            executor.run_here(partial(_call, quick))
-        if quick or others:
-            _submit(executor, quick + others)
+    while found:
+        executor, (quick, others) = found.popitem()
+        turn = Turn(executor, quick + others)
+        if not found and quick:  # the last one: whatever stalls here keeps no other executor waiting
+            executor.run_here(partial(turn.call, len(quick)), turn)
+        if turn.left:
+            turn.submit()
 
 
-def _submit(executor: Runs, waiting: deque[Called]) -> None:
-    with suppress(AgentClosed):
-        if executor.submit(partial(_run, executor, waiting)):
-            return
-    for called in waiting:
-        called.rest()
+class Turn(Divisible):
+    """Calls for several, each by one thread at a time.
 
+    Args:
+        executor: where.
+        left: for whom.
+    """
 
-def _call(waiting: deque[Called]) -> None:
-    """One turn for all of them; who is called for no more goes out."""
-    until = time.monotonic() + limits.current.callback_turn
-    for _ in range(len(waiting)):
-        called = waiting.popleft()
-        if called.call_pending(until):
-            waiting.append(called)
-        if time.monotonic() >= until:
-            return
+    __slots__ = ("_executor",)
 
+    def __init__(self, executor: Runs, left: deque[Called]) -> None:
+        self._executor = executor
+        self.left = left
 
-def _run(executor: Runs, waiting: deque[Called]) -> None:
-    while True:
-        _call(waiting)
-        try:
-            if not waiting or executor.submit(partial(_run, executor, waiting)):
+    def submit(self) -> None:
+        """Call for them as soon as it is the executor's turn; without room, the next arrival starts anew."""
+        with suppress(AgentClosed):
+            if self._executor.submit(self):
                 return
-        except AgentClosed:
-            return
+        with suppress(IndexError):  # there are none
+            while True:
+                self.left.popleft().rest()
+
+    def call(self, count: int) -> None:
+        """Call for the first ones, each once; who is called for no more goes out."""
+        left, until = self.left, time.monotonic() + limits.current.callback_turn
+        for _ in range(count):
+            try:
+                called = left.popleft()
+            except IndexError:  # another thread has taken them over
+                return
+            if called.call_pending(until):
+                left.append(called)
+            if time.monotonic() >= until:
+                return
+
+    def __call__(self) -> None:
+        """Call for each until none is left, with the executor's other functions in between."""
+        while True:
+            self.call(len(self.left))
+            try:
+                if not self.left or self._executor.submit(self):
+                    return
+            except AgentClosed:
+                return
 
 
 # --- coroutines ----------------------------------------------------------------------------------------
@@ -272,9 +337,9 @@ class Awaiting:
         self._thread = threading.get_ident()
         function()
 
-    def run_here(self, function: Callable[[], object]) -> bool:
+    def run_here(self, function: Callable[[], object], divisible: Divisible | None = None) -> bool:
         """Never: coroutines wait."""
-        del function
+        del function, divisible
         return False
 
     def in_thread(self) -> bool:

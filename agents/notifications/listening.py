@@ -89,8 +89,9 @@ class Listening:
                 subscribed to once somebody has it, which is logged; what refuses it then ends the
                 subscription, with `Subscription.on_lost`.
             topic: one topic, or ``*`` for all.
-            callback: called with each Notification, one callback of the agent at a time; a coroutine function
-                is awaited, beside the others; None to use `recv` or iteration.
+            callback: called with each Notification, one at a time; while it takes longer than
+                `Limits.callback_turn`, the agent's other callbacks are called beside it. A coroutine
+                function is awaited, beside the others. None to use `recv` or iteration.
             policy: ``drop(n)``, ``latest(k)``, ``block()`` or ``mailbox()``; default that of the settings
                 file, else ``drop(1000)``.
             key: only notifications with this key, or with one of these: one subscription of thousands of keys

@@ -13,7 +13,7 @@ from ...protocol.frames import check_key
 from ...protocol.records import Records
 from ...shm.ring import BUFFERS
 from ...transport.counters import Counters
-from ...transport.executor import Executor
+from ...transport.executor import Executor, InOrder
 from ...transport.inherited import forked_since, forks
 from ...transport.loop import Loop
 from ...transport.topic_settings import TopicSettings
@@ -106,7 +106,7 @@ class Publishing:
             replies.rep_endpoint,
         )  # fmt: skip
         self.publisher = Publisher(loop, protocol, counters, self.subscribers, self.broadcast)
-        self.readers = Readers(loop, self.subscribers, self.broadcast, on_filters, callbacks.submit)
+        self.readers = Readers(loop, self.subscribers, self.broadcast, on_filters, InOrder(callbacks).submit)
         self.broadcast.on_change = self.readers.act
         self.linking = Linking(
             self.subscribers, loop, counters, protocol, agent_id, name, replies, self.readers.changed,

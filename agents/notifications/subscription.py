@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -61,7 +62,7 @@ class Subscription(Called, Reading):
     """
 
     __slots__ = (  # a process may have 100 000
-        "_callback", "_closed", "_gaps", "_inbox", "_mutex", "_on_close",
+        "_callback", "_closed", "_errands", "_gaps", "_inbox", "_mutex", "_on_close",
         "_pumping", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
         "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "proofs",
         "publisher", "raw", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
@@ -102,6 +103,7 @@ class Subscription(Called, Reading):
         self.restarted = False
         self._mutex = threading.RLock()
         self._running: threading.RLock | None = None
+        self._errands: deque[Callable[[], object]] | None = None
         self._wakers: tuple[Callable[[], object], ...] = ()
         self._pumping = self._closed = False
 
@@ -259,7 +261,5 @@ class Subscription(Called, Reading):
             self.end()
             self._on_close(self)
         running = self._running
-        if running is None or self.executor.in_thread():
-            return
-        if running.acquire(timeout=CALLBACK_TIMEOUT):
+        if running is not None and running.acquire(timeout=CALLBACK_TIMEOUT):
             running.release()

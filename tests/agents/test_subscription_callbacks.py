@@ -14,6 +14,7 @@ from pzc import (
     drop,
     latest,
 )
+from pzc.agents.notifications.callbacks import WAITING_GAPS
 from pzc.protocol.limits import Limits
 from pzc.transport.executor import Executor
 
@@ -272,3 +273,24 @@ def test_no_gap_and_no_loss_is_told_after_close(make: Make, executor: Executor) 
     gate.set()
     finish(executor)
     assert told == []
+
+
+def test_more_gaps_than_may_wait_for_a_stalled_callback_are_logged_and_counted(
+    make: Make, blocked: Blocked, caplog: pytest.LogCaptureFixture
+) -> None:
+    relieved, told = Executor("pzc-relieved", spare=1), queue.SimpleQueue[Gap]()
+    try:
+        subscription = make(blocked, drop(1), thread=relieved)
+        subscription.on_gap = told.put
+        feed(subscription, 1, 1)
+        assert blocked.entered.wait(TIMEOUT)
+        with caplog.at_level(logging.WARNING, "pzc.subscription"):
+            feed(subscription, 2, 2 + WAITING_GAPS + 5)
+            finish(relieved)
+        assert len(caplog.records) == 5
+        blocked.opened.set()
+        assert sum(told.get(timeout=TIMEOUT).count for _ in range(WAITING_GAPS)) == WAITING_GAPS
+        assert subscription.dropped == WAITING_GAPS + 5
+    finally:
+        blocked.opened.set()
+        relieved.close()

@@ -6,13 +6,15 @@ import logging
 import queue
 import threading
 import weakref
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
 from pzc import AgentClosed
-from pzc.transport.executor import Executor
+from pzc.protocol import limits
+from pzc.transport.executor import Divisible, Executor
 
 from tests.contract.rigs.peers import TIMEOUT, run_threads
 
@@ -197,3 +199,100 @@ def test_a_function_that_has_run_is_not_kept(executor: Executor) -> None:
     del large
     gc.collect()
     assert gone.wait(TIMEOUT)
+
+
+@pytest.fixture
+def relieved() -> Iterator[Executor]:
+    made = Executor("pzc-test", bound=10, spare=2)
+    yield made
+    made.close()
+
+
+class Shared(Divisible):
+    """Takes gates, one after another."""
+
+    def __init__(self, *gates: Gate) -> None:
+        self.left = deque(gates)
+
+    def __call__(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self.left.popleft()()
+
+
+def test_a_function_that_stalls_holds_up_no_other(relieved: Executor, gate: Gate) -> None:
+    done = threading.Event()
+    relieved.submit(gate)
+    relieved.submit(done.set)
+    assert done.wait(TIMEOUT)
+    assert not gate.opened.is_set()
+
+
+def test_no_more_functions_stall_side_by_side_than_there_are_spare_threads(relieved: Executor) -> None:
+    gates, done = [Gate() for _ in range(3)], threading.Event()
+    try:
+        for each in gates:
+            relieved.submit(each)
+        relieved.submit(done.set)
+        assert all(each.entered.wait(TIMEOUT) for each in gates)
+        assert not done.wait(10 * limits.current.callback_turn)
+        gates[0].opened.set()
+        assert done.wait(TIMEOUT)
+    finally:
+        for each in gates:
+            each.opened.set()
+
+
+def test_a_function_that_does_not_stall_runs_alone(timings: Callable[..., None]) -> None:
+    timings(callback_turn=TIMEOUT)
+    executor, gates = Executor("pzc-test", spare=2), (Gate(), Gate())
+    try:
+        for each in gates:
+            executor.submit(each)
+        assert gates[0].entered.wait(TIMEOUT)
+        assert not gates[1].entered.wait(0.05)
+        gates[0].opened.set()
+        assert gates[1].entered.wait(TIMEOUT)
+    finally:
+        gates[1].opened.set()
+        executor.close()
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_what_is_left_of_a_function_that_stalls_is_done_by_another_thread(
+    relieved: Executor, gate: Gate, here: bool
+) -> None:
+    other = Gate()
+    shared = Shared(gate, other)
+    begin = partial(relieved.run_here, shared, shared) if here else partial(relieved.submit, shared)
+    thread = threading.Thread(target=begin)
+    thread.start()
+    assert gate.entered.wait(TIMEOUT)
+    assert other.entered.wait(TIMEOUT)
+    gate.opened.set()
+    other.opened.set()
+    thread.join(TIMEOUT)
+    assert relieved.close(TIMEOUT)
+
+
+def test_after_a_function_that_stalls_the_executor_is_free_for_one_in_its_place(
+    relieved: Executor, gate: Gate
+) -> None:
+    done = threading.Event()
+    relieved.submit(gate)
+    relieved.submit(done.set)
+    assert done.wait(TIMEOUT)
+    here = threading.Event()
+    while not relieved.run_here(here.set):  # until the function before has ended
+        assert not gate.opened.is_set()
+    assert here.is_set()
+
+
+def test_close_waits_for_a_function_that_stalls(relieved: Executor, gate: Gate) -> None:
+    done = threading.Event()
+    relieved.submit(gate)
+    relieved.submit(done.set)
+    assert done.wait(TIMEOUT)
+    assert not relieved.close(timeout=0.01)
+    gate.opened.set()
+    assert relieved.close(timeout=TIMEOUT)
