@@ -155,16 +155,17 @@ class Executor:
             function: is called once.
             divisible: others may take from it what is left of the function.
         """
+        here = threading.get_ident()
         with self._lock:
             if self._closed or self._waiting or self._active:
                 return False
             run = self._begin(divisible or function)
-            self._here.append(threading.get_ident())
+            self._here.append(here)
         try:
             function()
         finally:
             with self._lock:
-                self._here.remove(threading.get_ident())
+                self._here.remove(here)
                 self._end(run)
                 if self._waiting or self._closed:  # else nobody waits for this end, but who is idle
                     self._changed.notify_all()

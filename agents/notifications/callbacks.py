@@ -242,9 +242,13 @@ def start_here(called: Iterable[Called]) -> None:
         waiting[each.proofs < proofs].append(each)
     while found:
         executor, (quick, others) = found.popitem()
-        turn = Turn(executor, quick + others)
-        if not found and quick:  # the last one: whatever stalls here keeps no other executor waiting
-            executor.run_here(partial(turn.call, len(quick)), turn)
+        count = (
+            0 if found else len(quick)
+        )  # of the last one: what stalls here keeps no other executor waiting
+        quick.extend(others)
+        turn = Turn(executor, quick)
+        if count:
+            executor.run_here(partial(turn.call, count), turn)
         if turn.left:
             turn.submit()
 
