@@ -227,8 +227,10 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             if part is not None:
                 while len(part.waiting) + part.held >= interest.bound and part.waiting:
                     self._evict(interest, part)
-        while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
-            self._evict(*self._largest.of(self.index.all))
+        after = self.bytes + size
+        if after > self._asked or after > self.share or self.waiting >= MOST or not self._measured:
+            while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
+                self._evict(*self._largest.of(self.index.all))
         letter = Letter(message, number, size, claims, False, 0, topic, key, now)
         if not self._orphans:
             self._wait(letter)
@@ -247,7 +249,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             part = parts[place] if place in parts else parts.setdefault(place, Part())
             part.waiting.append(order)
             part.bytes += size
-            if self._largest:
+            if self._largest.asked:
                 self._largest.grown(interest, part)
         self.waiting += 1
         self.bytes += size
@@ -299,12 +301,14 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 return taken
             taken.append(again.popleft())
         orders: list[int] = []
+        most = min(self.asked, self.share)
         for order, letter in islice(letters.items(), min(messages - len(taken), self._open())):
             size -= whole if blocks and letter.size > ALONE else OVERHEAD + letter.size
-            if (size < 0 and (taken or orders)) or (orders and not self._goes(letter.size)):
+            sent = self._sent_bytes + letter.size
+            if (size < 0 and (taken or orders)) or (orders and sent > most):
                 break
             orders.append(order)
-            self._sent_bytes += letter.size
+            self._sent_bytes = sent
         fresh = [letters.pop(order) for order in orders]
         for several, parts in alike(fresh):
             for _, part in parts:

@@ -15,19 +15,20 @@ class Largest:
     """The parts of some interests in which something waits, largest first; empty as long as nobody asked.
 
     A part stands there as it was or as it is: where it has more now, it is there once more.
+
+    Attributes:
+        asked: somebody has asked since the last `clear`, and is to be told of what has grown.
     """
 
     def __init__(self) -> None:
         self._orders = count(1)
         self._heap: list[tuple[int, int, Kept, Part]] = []
         self._made = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
+        self.asked = False
 
     def clear(self) -> None:
         """Begin anew when somebody asks."""
-        self._heap = []
+        self._heap, self.asked = [], False
 
     def of(self, interests: Callable[[], Iterable[Kept]]) -> tuple[Kept, Part]:
         """The largest one, where something waits somewhere; ``interests`` gives all."""
@@ -55,5 +56,5 @@ class Largest:
             if part.waiting
         ]
         heapify(self._heap)
-        self._made = len(self._heap)
+        self._made, self.asked = len(self._heap), True
         return self._heap

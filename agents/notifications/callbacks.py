@@ -242,9 +242,8 @@ def start_here(called: Iterable[Called]) -> None:
         waiting[each.proofs < proofs].append(each)
     while found:
         executor, (quick, others) = found.popitem()
-        count = (
-            0 if found else len(quick)
-        )  # of the last one: what stalls here keeps no other executor waiting
+        # Only of the last one: what stalls here keeps no other executor waiting.
+        count = 0 if found else len(quick)
         quick.extend(others)
         turn = Turn(executor, quick)
         if count:
