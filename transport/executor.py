@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,16 +36,16 @@ CLOSE_TIMEOUT = 2.0
 """Seconds that `Executor.close` waits for a running function before it leaves it behind."""
 
 
-class Divisible:
+class Divisible(ABC):
     """A function that several threads may call side by side, each for a part of what is left of it."""
 
     __slots__ = ("left",)
 
     left: deque[Any]
 
+    @abstractmethod
     def __call__(self) -> object:
         """Do what is left."""
-        raise NotImplementedError
 
 
 class _Run:
@@ -56,10 +57,6 @@ class _Run:
         self.function = function
         self.since = since
         self.stalled = False
-
-
-def _is_shared(function: object) -> bool:
-    return isinstance(function, Divisible) and len(function.left) > 1
 
 
 class Executor:
@@ -159,7 +156,7 @@ class Executor:
         with self._lock:
             if self._closed or self._waiting or self._active:
                 return False
-            run = self._begin(divisible or function)
+            run = self._begin(divisible or function, divisible)
             self._here.append(here)
         try:
             function()
@@ -188,10 +185,11 @@ class Executor:
             over = self._changed.wait_for(lambda: not self._here, max(0.0, deadline - time.monotonic()))
         return over and not any(thread.is_alive() for thread in threads)
 
-    def _begin(self, function: Callable[[], object]) -> _Run:
+    def _begin(self, function: Callable[[], object], divisible: Divisible | None) -> _Run:
         self._active += 1
         run = self._run = _Run(function, time.monotonic())
-        if self._spare and not self._watched and (self._waiting or _is_shared(function)):
+        shared = divisible is not None and len(divisible.left) > 1
+        if self._spare and not self._watched and (self._waiting or shared):
             with suppress(RuntimeError):  # no thread is left: whatever stalls holds up the others
                 self._call_watch()
         return run
@@ -241,7 +239,8 @@ class Executor:
             while not self._closed:
                 if self._waiting and self._active < self._most:
                     self._idle -= 1
-                    return self._begin(self._waiting.popleft())
+                    function = self._waiting.popleft()
+                    return self._begin(function, function if isinstance(function, Divisible) else None)
                 if self._spare and self._run is not None and not self._watched:
                     self._watch()
                 else:
