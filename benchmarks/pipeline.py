@@ -231,8 +231,8 @@ def keeping_up(
 ) -> Iterator[None]:
     """A run in a thread of its own."""
     stop = threading.Event()
-    how: dict[str, Any] = {"every": 0.2, "stop": stop}
-    thread = threading.Thread(target=run, args=(journal, tables, settings, workers, told), kwargs=how)
+    pace = Pace(every=0.2, stop=stop)
+    thread = threading.Thread(target=run, args=(journal, tables, settings, workers, told, pace))
     thread.start()
     try:
         yield

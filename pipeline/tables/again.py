@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ..alarm_rules import AlarmRules
-from ..arrow import pq
+from ..arrow import pa, pq
 from ..schema import NOTIFICATIONS, QUARANTINE
-from .files import Files
+from .files import Files, agent_of, folder_of_agent
 from .interval_set import IntervalSet
 from .partition_writer import FLUSH_ROWS, PartitionWriter, unhandled
 from .state import State, Topic
-from .summary import Copies, File, Report
+from .summary import Copies, File, Part, Report
 from .work import Workers, shared
 
 AGAIN = "again"
@@ -38,6 +38,8 @@ class Filed(NamedTuple):
         copies: numbers to leave out.
         ids: of notifications without a number (`known_ids`), likewise.
         offsets: of rows in quarantine, as ranges by recorder, likewise.
+        agents: folders of those whose notifications are in the files.
+        told: places of alarms that stay as they are, and are told again.
     """
 
     task: int
@@ -46,6 +48,42 @@ class Filed(NamedTuple):
     copies: tuple[Copies, ...] = ()
     ids: tuple[bytes, ...] = ()
     offsets: Mapping[str, list[int]] = {}
+    agents: frozenset[str] = frozenset()
+    told: tuple[str, ...] = ()
+
+    @classmethod
+    def with_copies(
+        cls, report: Report, copies: Iterable[Copies], ids: Iterable[bytes], offsets: Mapping[str, list[int]]
+    ) -> Filed:
+        """What of a task's files has to be written again: all of the agents that have copies in it."""
+        copies, ids = tuple(copies), tuple(ids)
+        series = {(each.publisher, each.epoch, each.topic) for each in copies}
+        agents = frozenset(
+            _agent(part) for part in report.parts if ids or (part.publisher, part.epoch, part.topic) in series
+        )
+        found, told = list[File](), list[str]()
+        for file in report.files:
+            if bool(offsets) if file.table == "quarantine" else file.place.split("/")[2] in agents:
+                found.append(file)
+            elif file.table == "alarms":
+                told.append(file.place)
+        places = tuple(file.place for file in found)
+        rows = sum(file.rows for file in found)
+        return cls(report.task, rows, places, copies, ids, offsets, agents, tuple(told))
+
+    def exchange(self, report: Report, other: Report) -> None:
+        """Let a task's report tell of what another one wrote in the place of these files."""
+        gone = {*self.places}
+        report.files = [file for file in report.files if file.place not in gone] + other.files
+        report.parts = [part for part in report.parts if _agent(part) not in self.agents] + other.parts
+        if self.ids:
+            report.ids = other.ids
+        report.announced, report.announce = other.announced, other.announce
+        report.count_files()
+
+
+def _agent(part: Part) -> str:
+    return folder_of_agent(agent_of(part.name, part.publisher))
 
 
 class Again:
@@ -62,7 +100,7 @@ class Again:
         self._root, self._width, self._label, self._rules = root, width, label, rules
 
     def __call__(self, filed: Filed) -> Report:
-        """Work on some files of ``notifications`` and ``quarantine``; others are passed over."""
+        """Work on some files of ``notifications`` and ``quarantine``; alarms are judged again."""
         files = Files(self._root / AGAIN, self._label, filed.task) if self._label else None
         try:
             writer = PartitionWriter(files, filed.task, self._width, self._rules)
@@ -72,25 +110,31 @@ class Again:
             )
             handled = {recorder: IntervalSet(runs) for recorder, runs in filed.offsets.items()}
             for place in filed.places:
-                self._take(place, handled, writer, files is None)
+                table = place.partition("/")[0]
+                if table in _COUNTED:
+                    self._take(table, place, handled, writer, files is None)
+            for place in filed.told:
+                for batch in self._batches(place):
+                    writer.announce(pa.Table.from_batches([batch]))
             return writer.end()
         finally:
             if files is not None:
                 files.discard()
 
     def _take(
-        self, place: str, handled: dict[str, IntervalSet], writer: PartitionWriter, counted: bool
+        self, table: str, place: str, handled: dict[str, IntervalSet], writer: PartitionWriter, counted: bool
     ) -> None:
-        table = place.partition("/")[0]
-        if table not in _COUNTED:  # alarms are judged again
-            return
-        with pq.ParquetFile(self._root / place, coerce_int96_timestamp_unit="us") as file:
-            for batch in file.iter_batches(FLUSH_ROWS, columns=_COUNTED[table] if counted else None):
+        for batch in self._batches(place, _COUNTED[table] if counted else None):
+            if counted:
                 writer.note(batch)
-                if table == "notifications":
-                    writer.keep(batch if counted else batch.cast(NOTIFICATIONS))
-                elif not counted:
-                    writer.refuse(unhandled(batch.cast(QUARANTINE), handled))
+            if table == "notifications":
+                writer.keep(batch if counted else batch.cast(NOTIFICATIONS))
+            elif not counted:
+                writer.refuse(unhandled(batch.cast(QUARANTINE), handled))
+
+    def _batches(self, place: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(self._root / place, coerce_int96_timestamp_unit="us") as file:
+            yield from file.iter_batches(FLUSH_ROWS, columns=columns)
 
 
 def count(root: Path, workers: Workers, files: Iterable[File], width: int) -> list[Report]:

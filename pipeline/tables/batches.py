@@ -41,10 +41,6 @@ LATENESS = 30.0
 """Seconds for which a window waits for what was sent in it and comes late."""
 
 
-_FILED = "files", "parts", "ids", "notifications", "quarantined", "alarms", "announced", "announce"
-"""What a report says of files."""
-
-
 @dataclass(frozen=True)
 class Settings:
     """How batches are worked on.
@@ -211,12 +207,10 @@ class Stage:
         offsets = state.repeated_offsets(report for report in reports if report.quarantined)
         ids = state.repeated_ids(reports)
         drops = [
-            Filed(
-                report.task,
-                report.rows,
-                tuple(file.place for file in report.files),
-                tuple(numbers.get(report.task, ())),
-                tuple(ids.get(report.task, ())),
+            Filed.with_copies(
+                report,
+                numbers.get(report.task, ()),
+                ids.get(report.task, ()),
                 offsets.get(report.task, {}),
             )
             for report in reports
@@ -227,18 +221,18 @@ class Stage:
             return staged
         without = Again(self._folder, self._settings.width, self._label, self._settings.rules)
         again = {report.task: report for report in self._workers.run(without, drops)}
-        for report in reports:
-            if report.task in again:
-                other = again[report.task]
-                staged.duplicates += report.notifications - other.notifications
-                self._exchange(report, other)
+        tasks = {report.task: report for report in reports}
+        for filed in drops:
+            report, other = tasks[filed.task], again[filed.task]
+            self._exchange(filed, other)
+            before = report.notifications
+            filed.exchange(report, other)
+            staged.duplicates += before - report.notifications
         return staged
 
-    def _exchange(self, report: Report, other: Report) -> None:
+    def _exchange(self, filed: Filed, other: Report) -> None:
         """Put the files that a task has written again in place of those before."""
-        for file in report.files:
-            (self._folder / file.place).unlink()
+        for place in filed.places:
+            (self._folder / place).unlink()
         for file in other.files:
             (self._folder / AGAIN / file.place).replace(self._folder / file.place)
-        for name in _FILED:
-            setattr(report, name, getattr(other, name))

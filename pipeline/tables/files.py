@@ -18,6 +18,7 @@ from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
 from ..storage import Storage, make_private, open_private
 from .summary import File, codes, joined, micros
 
+_UNKNOWN = "unknown"
 _LONGEST = 120
 """Bytes of an agent's name in the name of a folder."""
 
@@ -35,8 +36,13 @@ OPEN = 256
 _SCHEMAS = {"notifications": NOTIFICATIONS, "quarantine": QUARANTINE, "alarms": ALARMS}
 
 
-def folder_of(day: int, agent: str) -> str:
-    """Where a table keeps the rows of an agent and a day (days since 1970), named as Spark does.
+def agent_of(name: str | None, publisher: str | None) -> str:
+    """Under which agent a table keeps a row."""
+    return name or publisher or _UNKNOWN
+
+
+def folder_of_agent(agent: str) -> str:
+    """Folder of an agent's rows in that of a day, named as Spark does.
 
     A name that would be too long for a file system is cut, and its digest tells it from others that begin so.
     """
@@ -46,7 +52,12 @@ def folder_of(day: int, agent: str) -> str:
         sizes = accumulate(len(each.encode()) for each in escaped)
         kept = sum(size <= _LONGEST - 17 for size in sizes)
         short = f"{''.join(escaped[:kept])}~{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
-    return f"date={np.datetime64(day, 'D')}/agent={short}"
+    return f"agent={short}"
+
+
+def _folder(day: int, agent: str) -> str:
+    """Where a table keeps the rows of an agent and a day (days since 1970)."""
+    return f"date={np.datetime64(day, 'D')}/{folder_of_agent(agent)}"
 
 
 def written_as(schema: pa.Schema) -> dict[str, Any]:
@@ -157,11 +168,11 @@ def extent(footer: pq.FileMetaData, column: str) -> tuple[int, int] | None:
 
 def _by_folder(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     name = _filled(rows.column("name"))
-    agents = pc.coalesce(name, _filled(rows.column("publisher")), pa.scalar("unknown"))
+    agents = pc.coalesce(name, _filled(rows.column("publisher")), pa.scalar(_UNKNOWN))
     place, names = codes(agents)
     days = micros(rows.column("received_at")) // _DAY
     if len(names) == 1 and days.min() == days.max():
-        yield folder_of(int(days[0]), str(names[0])), rows
+        yield _folder(int(days[0]), str(names[0])), rows
         return
     group = joined(place, days - days.min())
     order = np.argsort(group, kind="stable")
@@ -169,7 +180,7 @@ def _by_folder(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     sorted_rows = rows.take(pa.array(order))
     for begin, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(order)], strict=True):
         first = order[begin]
-        yield folder_of(int(days[first]), str(names[place[first]])), sorted_rows.slice(begin, end - begin)
+        yield _folder(int(days[first]), str(names[place[first]])), sorted_rows.slice(begin, end - begin)
 
 
 def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -96,7 +96,6 @@ class PartitionWriter:
         """Rows of `schema.QUARANTINE`."""
         filed = bad.slice(0, self._room)
         self._room -= filed.num_rows
-        self.report.quarantined += filed.num_rows
         self.unfiled.update(bad.slice(filed.num_rows).column("error").to_pylist())
         if self._files is not None and filed.num_rows:
             self._files.write("quarantine", pa.Table.from_batches([filed]))
@@ -111,20 +110,21 @@ class PartitionWriter:
         once = self._once(table)
         report = self.report
         report.repeated += table.num_rows - once.num_rows
-        report.notifications += once.num_rows
         report.parts += parts_of(once, self._width)
         if self._files is not None and once.num_rows:
             self._files.write("notifications", once)
             self._alarm(self._files, once)
 
     def _alarm(self, files: Files, once: pa.Table) -> None:
-        report, rules = self.report, self._rules
-        alarms = rules.judge(once)
-        if not alarms.num_rows:
-            return
-        files.write("alarms", alarms)
-        report.alarms += alarms.num_rows
-        earliest, announced = rules.announcements(alarms, ANNOUNCED)
+        alarms = self._rules.judge(once)
+        if alarms.num_rows:
+            files.write("alarms", alarms)
+            self.announce(alarms)
+
+    def announce(self, alarms: pa.Table) -> None:
+        """Tell of alarms (`schema.ALARMS`) that are filed."""
+        report = self.report
+        earliest, announced = self._rules.announcements(alarms, ANNOUNCED)
         report.announced += announced
         report.announce = sorted([*report.announce, *earliest], key=in_order)[:ANNOUNCED]
 
@@ -177,6 +177,7 @@ class PartitionWriter:
         self.report.offsets = {recorder: runs.flat() for recorder, runs in self._offsets.items()}
         if self._files is not None:
             self.report.files = self._files.close()
+            self.report.count_files()
         return self.report
 
 

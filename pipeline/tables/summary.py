@@ -5,6 +5,7 @@ It travels from workers to the driver as MessagePack.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -41,7 +42,7 @@ class Cell(msgspec.Struct, array_like=True):
 
 
 class Part(msgspec.Struct, array_like=True):
-    """Notifications of one publisher, epoch and topic.
+    """Notifications of one publisher, epoch and topic, under one name.
 
     Attributes:
         publisher: agent id, or endpoint.
@@ -155,6 +156,14 @@ class Report(msgspec.Struct):
     damaged: list[Damage] = []
     days: list[int] = []
 
+    def count_files(self) -> None:
+        """Say how many rows of each table were written."""
+        rows = Counter[str]()
+        for file in self.files:
+            rows[file.table] += file.rows
+        self.notifications, self.quarantined = rows["notifications"], rows["quarantine"]
+        self.alarms = rows["alarms"]
+
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Report).decode
@@ -216,7 +225,7 @@ def parts_of(table: pa.Table, width: int) -> list[Part]:
     """
     if not table.num_rows:
         return []
-    key = series_of(table)
+    key = joined(series_of(table), codes(table.column("name"))[0])
     received, sent = micros(table.column("received_at")), micros(table.column("sent_at"))
     timed = sent != np.iinfo(np.int64).min
     event = np.where(timed, sent, received)
