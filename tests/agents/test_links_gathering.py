@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,10 +12,11 @@ import zmq
 
 from pzc import Agent
 from pzc.agents.notifications.broadcast import BEHIND, GATHERED
-from pzc.agents.notifications.links.gathering import LOOK, SHARE, BurstDetector
+from pzc.agents.notifications.links.gathering import LOOK, SHARE, BurstDetector, FlushTimer, Sender
 from pzc.agents.notifications.links.link_subscriber import LENT, LinkSubscriber
 from pzc.protocol import limits
 from pzc.protocol.link_messages import Interests
+from pzc.transport.loop import Loop
 
 from tests.agents.links_reader import UnixReader, wish
 from tests.agents.sendings import busy_loop
@@ -45,6 +48,33 @@ def test_the_first_one_after_a_pause_belongs_to_no_burst(timings: Callable[..., 
         publish(bursts)
     assert not bursts.begin(time.monotonic() + 2 * TIMEOUT)
     assert not bursts.on
+
+
+class Failing:
+    def flush(self) -> None:
+        raise RuntimeError("for no reason")
+
+
+class Flushed:
+    def __init__(self) -> None:
+        self.done = threading.Event()
+
+    def flush(self) -> None:
+        self.done.set()
+
+
+@pytest.mark.parametrize("how", [FlushTimer.add, FlushTimer.flush_soon])
+def test_a_sender_that_fails_keeps_no_other_one_waiting(how: Callable[[FlushTimer, Sender], None]) -> None:
+    loop = Loop("pzc-test")
+    try:
+        timer = FlushTimer(loop, lambda: 0.001)
+        for _ in range(2):
+            others = [Flushed() for _ in range(8)]
+            for each in (*others[:4], Failing(), *others[4:]):
+                loop.run(partial(how, timer, each))
+            assert all(each.done.wait(TIMEOUT) for each in others)
+    finally:
+        loop.end()
 
 
 @pytest.fixture

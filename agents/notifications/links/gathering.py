@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from ....protocol import limits
 from ....transport.loop import Loop
+
+logger = logging.getLogger("pzc.links")
 
 SMALL = 4096
 """Bytes of a content that waits for others, where nobody waits for it so urgently."""
@@ -107,7 +110,11 @@ class FlushTimer:
     def _flush_all(self) -> int:
         gathered = len(self.senders)
         for _ in range(gathered):
-            self.senders.pop().flush()
+            sender = self.senders.pop()
+            try:
+                sender.flush()
+            except Exception:  # the others, and what comes later, are sent all the same
+                logger.exception("%r could not send what waits", sender)
         return gathered
 
     def _arm(self) -> None:

@@ -238,7 +238,10 @@ class Subscriber(ABC):
 
     def flush(self) -> None:
         """Send what waits, as far as the transport takes it; any thread."""
-        while len(self.queue):
+        while True:
+            with self._lock:
+                if not len(self.queue):
+                    return
             if not self.sending.acquire(blocking=False):
                 return  # whoever sends now looks again when it has let go
             try:
