@@ -35,7 +35,7 @@ from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.run import Pace, run
 from pzc.pipeline.tables.work import Inline, Workers
 from pzc.protocol.keyring import Keyring
-from pzc.protocol.records import Tags
+from pzc.protocol.proofs import Tags
 from pzc.testing.journals import Recording, Truth, write_journal
 
 SECRET = "a key of the lab"

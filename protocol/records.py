@@ -17,22 +17,22 @@ Whoever reads records trusts the line that they came over: `Opener` verifies no 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from . import ids, signing
+from . import signing
 from .codec import Codec
 from .errors import ProtocolError, RemoteProtocolError
-from .frames import MAX_HEADER, PZC01, Buffer, Kind, close_header, open_header
-from .ids import Stamp
-from .keyring import Key
+from .frames import MAX_HEADER, PZC01, Kind, close_header, open_header
+from .ids import MessageIds
 from .link_messages import Body, Row
 from .memo import Memo
-from .signing import BLOCK, KEY_ID_SIZE, LARGE, TAG_SIZE, Sealer, Suite, hmac_pads
+from .proofs import NewProver, Prover, SealerProver, TagProver
+from .signing import KEY_ID_SIZE, LARGE, TAG_SIZE, Suite
 
 _HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
 _MSGID_SIZE = 45
@@ -42,8 +42,6 @@ _DIGITS = 20
 
 _SHORT = 150
 """Characters of a topic and a key together that surely fit into a header, whatever they are."""
-
-_ANY_STAMP = Stamp(0, 0, 0)
 
 Frames = tuple[bytes, bytes, Body, bytes, bytes]
 """Header, serializer, content, message id, signature."""
@@ -56,53 +54,40 @@ class Record(Struct, eq=False, gc=False):
     """A notification that is sealed when it goes, the same for all that it goes to.
 
     Attributes:
-        topic: of the notification.
-        row: of the notification, without proof.
-        frames: of the notification, sealed; None as long as nobody needed them.
+        topic, number, sent_ms, key, serializer, body: of the notification, as in a `Row`.
+        content: frame 2, once it is sealed.
+        signature: frame 4, once it is sealed.
+        msgid: frame 3; empty as long as it is not sealed.
     """
 
     topic: str
-    row: Row
-    frames: Frames | None = None
+    number: int
+    sent_ms: int
+    key: str
+    serializer: str
+    body: Body
+    content: Body = b""
+    signature: bytes = b""
+    msgid: bytes = b""
+
+    @property
+    def row(self) -> Row:
+        """Without proof."""
+        return Row(self.number, self.sent_ms, self.key, self.serializer, self.body)
 
     @property
     def proven(self) -> Row:
-        """The row with frames 2 to 4, once it is sealed."""
-        if self.frames is None:
+        """With frames 2 to 4, once it is sealed; what the wire cannot carry has none."""
+        if not self.msgid:
             return self.row
-        row, (_, _, content, msgid, signature) = self.row, self.frames
-        return Row(row.number, row.sent_ms, row.key, row.serializer, content, 0, 0, msgid, signature)
+        return Row(
+            self.number, self.sent_ms, self.key, self.serializer, self.content, 0, 0, self.msgid,
+            self.signature,
+        )  # fmt: skip
 
-
-class Tags:
-    """HMAC-SHA256 tags of notifications under one key, whose two blocks are hashed once.
-
-    What says the lengths of a notification is kept for the next one. Safe from any thread.
-
-    Args:
-        key: whose HMAC key has at most `BLOCK` bytes.
-    """
-
-    def __init__(self, key: Key) -> None:
-        self._inner, self._outer = map(hashlib.sha256, hmac_pads(key.hmac_key))
-        self._parties = signing.parties(Kind.NOTIFICATION, Suite.HMAC_SHA256, key.key_id, "")
-        self._known: tuple[tuple[int, ...], bytes] = (), b""
-
-    def of(self, header: bytes, serializer: bytes, msgid: bytes, content: Buffer) -> bytes:
-        """The tag of a notification."""
-        lengths = len(header), len(serializer), len(msgid), len(content)
-        known, opening = self._known
-        if known != lengths:
-            opening = self._opening(header, serializer, msgid, content)
-            self._known = lengths, opening
-        inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(b"".join((opening, header, serializer, msgid, content)))
-        outer.update(inner.digest())
-        return outer.digest()
-
-    def _opening(self, header: bytes, serializer: bytes, msgid: bytes, content: Buffer) -> bytes:
-        whole = signing.covered(self._parties, header, serializer, msgid, len(content))
-        return whole[: len(whole) - len(header) - len(serializer) - len(msgid)]
+    def frames(self, header: bytes) -> Frames:
+        """All five, once it is sealed."""
+        return header, self.serializer.encode(), self.content, self.msgid, self.signature
 
 
 class _Shared(NamedTuple):
@@ -112,19 +97,29 @@ class _Shared(NamedTuple):
         opening: of their headers.
         roomy: any number fits behind it.
         serializer: frame 1.
-        tags: of HMAC-SHA256; None when `sealer` makes them.
-        sealer: what else proves them.
-        stamped: it needs the stamp in the message id.
-        mark: what stands before and behind the tag.
+        prover: makes frames 2 to 4.
     """
 
     opening: bytes
     roomy: bool
     serializer: bytes
-    tags: Tags | None
-    sealer: Sealer
-    stamped: bool
-    mark: tuple[bytes, bytes]
+    prover: Prover
+
+    def headers(self, records: Sequence[Record]) -> list[bytes]:
+        """Frame 0 of each.
+
+        Raises:
+            LocalProtocolError: when one has no room.
+        """
+        opening = self.opening
+        if self.roomy:
+            return [
+                close_header(opening, each.number, each.key)
+                if each.key
+                else b"%b%d+" % (opening, each.number)
+                for each in records
+            ]
+        return [close_header(opening, each.number, each.key) for each in records]
 
 
 class Records:
@@ -133,15 +128,17 @@ class Records:
     Args:
         codec: whose key of notifications and suite count.
         sender: agent id.
-        epoch: of the sender.
-        urn: gives a fresh frame 3 of that epoch for a time in Unix milliseconds.
+        numbers: gives message ids of that epoch.
+        new_prover: as `NewProver`.
     """
 
-    def __init__(self, codec: Codec, sender: str, epoch: int, urn: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, codec: Codec, sender: str, numbers: MessageIds, new_prover: NewProver | None = None
+    ) -> None:
         self._codec = codec
         self._sender = sender
-        self._epoch = epoch
-        self._urn = urn
+        self._ids = numbers
+        self._new_prover = new_prover or TagProver
         self._known: Memo[Hashable, _Shared] = Memo()
 
     def check(self, topic: str, number: int, key: str, serializer: str) -> None:
@@ -153,47 +150,64 @@ class Records:
         if len(topic) + len(key) > _SHORT:
             close_header(self._shared(topic, serializer, False).opening, number, key)
 
-    def seal(self, records: Iterable[Record]) -> list[Frames | None]:
-        """The five frames of each, as they are or new; None for what the wire cannot carry."""
-        known, next_urn = self._known.get, self._urn
-        made: list[Frames | None] = []
+    def seal(self, records: Sequence[Record], lock: AbstractContextManager[object]) -> list[bytes]:
+        """Seal what is not sealed yet.
+
+        Args:
+            records: whatever others do with them meanwhile.
+            lock: taken to change them: what two threads made at once is what the first one made.
+
+        Returns:
+            The header of each; empty for what the wire cannot carry, which is not sealed.
+        """
+        headers: list[bytes] = []
+        kind: tuple[str, str, bool] | None = None
+        alike: list[Record] = []
         for record in records:
-            if record.frames is not None:
-                made.append(record.frames)
-                continue
-            topic, row = record.topic, record.row
-            number, key, name, body = row.number, row.key, row.serializer, row.body
-            large = len(body) > LARGE
-            try:
-                shared = known((topic, name, large)) or self._shared(topic, name, large)
-                opening, roomy, named, tags, sealer, stamped, mark = shared
-                simple = roomy and not key
-                header = b"%b%d+" % (opening, number) if simple else close_header(opening, number, key)
-                msgid = next_urn(row.sent_ms)
-                if tags is not None:
-                    tag = tags.of(header, named, msgid, body)
-                else:
-                    stamp = ids.parse_urn(msgid.decode()) if stamped else _ANY_STAMP
-                    tag, body = sealer.seal(stamp, header, named, msgid, body)
-                made.append((header, named, body, msgid, tag.join(mark)))
-            except ProtocolError:
-                made.append(None)
-        return made
+            found = record.topic, record.serializer, len(record.body) > LARGE
+            if kind is not None and found != kind:
+                headers += self._seal(*kind, alike, lock)
+                alike = []
+            kind = found
+            alike.append(record)
+        return headers if kind is None else headers + self._seal(*kind, alike, lock)
+
+    def _seal(
+        self, topic: str, serializer: str, large: bool, records: list[Record],
+        lock: AbstractContextManager[object],
+    ) -> list[bytes]:  # fmt: skip
+        try:
+            shared = self._shared(topic, serializer, large)
+            headers = shared.headers(records)
+        except ProtocolError:
+            if len(records) == 1:
+                return [b""]
+            return [each for one in records for each in self._seal(topic, serializer, large, [one], lock)]
+        times, bodies = [each.sent_ms for each in records], [each.body for each in records]
+        proofs = shared.prover.of(shared.serializer, headers, times, bodies)
+        with lock:
+            for at, (record, proof) in enumerate(zip(records, proofs, strict=True)):
+                if not record.msgid:
+                    if proof is None:
+                        headers[at] = b""
+                    else:  # the id last: who sees it takes the others
+                        record.content, record.signature, record.msgid = proof
+        return headers
 
     def _shared(self, topic: str, serializer: str, large: bool) -> _Shared:
         known = self._known.get((topic, serializer, large))
         if known is not None:
             return known
-        keyring, opening = self._codec.keyring, open_header(PZC01, self._sender, topic)
+        keyring, opening, numbers = self._codec.keyring, open_header(PZC01, self._sender, topic), self._ids
         signer = None if keyring is None else keyring.publishing
         suite = self._codec.suite or (_GMAC if large else _HMAC)
-        sealer = signing.sealer(signer, suite, Kind.NOTIFICATION, self._sender, "", self._epoch)
-        stamped = signer is not None and suite is not _HMAC
-        tags = None
-        if signer is not None and not (stamped or large) and len(signer.hmac_key) <= BLOCK:
-            tags = Tags(signer)
+        if signer is not None and suite is _HMAC and not large:
+            prover: Prover = self._new_prover(signer, numbers)
+        else:
+            sealer = signing.sealer(signer, suite, Kind.NOTIFICATION, self._sender, "", numbers.epoch)
+            prover = SealerProver(sealer, signer is not None and suite is not _HMAC, numbers)
         roomy = len(opening) + _DIGITS <= MAX_HEADER
-        shared = _Shared(opening, roomy, serializer.encode(), tags, sealer, stamped, sealer.mark)
+        shared = _Shared(opening, roomy, serializer.encode(), prover)
         self._known.keep((topic, serializer, large), shared)
         return shared
 

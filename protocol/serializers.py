@@ -24,7 +24,7 @@ import json
 import pickle
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -98,12 +98,28 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
         raise inexpressible("pickle", error) from error
 
 
-def encode_pickle(content: object) -> bytes:
-    """As `encode` for ``pickle``."""
+def _scalar_in_pickle(content: object) -> bytes:
     try:
         return pickles.dumps(content, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise inexpressible("pickle", error) from error
+
+
+def _scalar_in_msgpack(content: object) -> bytes:
+    try:
+        return _MSGPACK.encode(content)
+    except Exception:  # a number of more than 64 bits, a text that is no Unicode
+        return bytes(encode("msgpack", content))
+
+
+SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+"""Classes in which nothing else can be."""
+
+ENCODE_SCALAR: Mapping[str, Callable[[object], bytes]] = {
+    "pickle": _scalar_in_pickle,
+    "msgpack": _scalar_in_msgpack,
+}
+"""As `encode`, but sooner, for an object of one of `SCALARS`; of the serializers for which this matters."""
 
 
 def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> Any:
@@ -291,11 +307,10 @@ _JSON = json.JSONEncoder(default=_json_default)
 
 _EXTENSION = 1
 _ARRAY = 2
-_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 
 
 def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes:
-    prepared = content if type(content) in _SCALARS else _prepare(content)
+    prepared = content if type(content) in SCALARS else _prepare(content)
     try:
         return _MSGPACK.encode(prepared)
     except OverflowError:
@@ -305,18 +320,18 @@ def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes
 def _prepare(value: Any) -> object:
     """Replace what msgspec would encode lossily, or not at all, by extensions; plain parts are not copied."""
     kind: object = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if kind in _SCALARS:
+    if kind in SCALARS:
         return value
     if kind is list or kind is tuple:
-        if _SCALARS.issuperset(map(type, value)):
+        if SCALARS.issuperset(map(type, value)):
             return value
-        return [item if type(item) in _SCALARS else _prepare(item) for item in value]
+        return [item if type(item) in SCALARS else _prepare(item) for item in value]
     if kind is dict:
-        if not _SCALARS.issuperset(map(type, value)):
+        if not SCALARS.issuperset(map(type, value)):
             return _prepare(portable.pairs(value))
-        if _SCALARS.issuperset(map(type, value.values())):
+        if SCALARS.issuperset(map(type, value.values())):
             return value
-        return {key: item if type(item) in _SCALARS else _prepare(item) for key, item in value.items()}
+        return {key: item if type(item) in SCALARS else _prepare(item) for key, item in value.items()}
     base = portable.plain_base(value)
     if base is not None:
         return _prepare(base)

@@ -30,7 +30,7 @@ from ..protocol import serializers
 from ..protocol.frames import PZC01, close_header, open_header
 from ..protocol.ids import Stamp
 from ..protocol.keyring import Key
-from ..protocol.records import Tags
+from ..protocol.proofs import Tags
 from ..protocol.signing import Suite
 
 SERIALIZER = "msgpack"

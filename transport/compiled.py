@@ -1,12 +1,15 @@
-"""Which lane this process uses: the compiled one, unless it is off, was not built, or finds no libcrypto."""
+"""Which parts of this process are compiled: all, unless that is off, was not built, or finds no libcrypto."""
 
 from __future__ import annotations
 
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
+from ..protocol.ids import MessageIds
+from ..protocol.keyring import Key
+from ..protocol.proofs import NewProver, Prover, TagProver
 from ..protocol.session import Plain
 
 LIMIT = 1 << 16
@@ -108,18 +111,31 @@ Raises:
 """
 
 
-def _choose() -> tuple[NewLane | None, str]:
+def _choose(name: str) -> tuple[Any, str]:
+    """A compiled module, or None; and what is to be said about that."""
     if os.environ.get("PZC_COMPILED", "1").lower() in ("0", "false", "no", "off"):
         return None, "plain Python: PZC_COMPILED turned the compiled lane off"
     try:
-        module: Any = importlib.import_module(f"{__package__}._lane")
+        module: Any = importlib.import_module(f"{__package__}.{name}")
     except ImportError as exc:
         built = "cannot be loaded" if exc.path else "was not built when pzc was installed"
         return None, f"plain Python: the compiled lane {built}"
     if not module.CRYPTO:
         return None, "plain Python: the compiled lane found no libcrypto"
-    return cast("NewLane", module.Lane), f"compiled, with {module.CRYPTO}"
+    return module, f"compiled, with {module.CRYPTO}"
 
 
-LANE, WHICH = _choose()
-"""What makes compiled lanes, or None; and what `pzc version` says about that."""
+_lane, WHICH = _choose("_lane")
+_compiled, _ = _choose("_prover")
+
+LANE: NewLane | None = _lane and _lane.Lane
+"""What makes compiled lanes, or None; `WHICH` is what `pzc version` says about that."""
+
+
+def _prover(key: Key, ids: MessageIds) -> Prover:
+    made: Prover = _compiled.Prover(key.hmac_key, key.key_id.encode(), ids.epoch, ids.count)
+    return made
+
+
+PROVER: NewProver = _prover if _compiled else TagProver
+"""What proves notifications, in C where that is compiled."""

@@ -7,91 +7,23 @@
 
    ids        a stamp is 48 bits of Unix ms, 42 of a counter that Python shares with us, 32 of an epoch
    a request  carries its stamp as message id; the counters of one connection rise
-   a reply    echoes the id and carries a stamp of its own in the header
+   a reply    echoes the id and carries a stamp of its own in the header */
 
-   SHA-256 comes from the system's libcrypto, found at run time. Its plain functions are used because a state
-   whose key was hashed already is copied like any struct: 0.5 us a tag, 1.0 with EVP_MD_CTX_copy_ex. */
-
-#define _GNU_SOURCE
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the lane is written for little-endian machines"
-#endif
-#include <dlfcn.h>
+#include "hmac.h"
 #include <errno.h>
-#include <stdint.h>
-#include <string.h>
 #include <time.h>
 
-enum { HEAD = 20, MSGID = 45, OWN = 32, TAG = 32, KEY = 32, KEY_ID = 8, PLAIN = 1 };
+enum { HEAD = 20, PLAIN = 1 };
 enum { INLINE = 1 << 16, MAX_NAME = 512, MAX_SERIALIZER = 32, ROOM = 1 << 17, REQUEST = 1, REPLY = 2 };
 enum { MAX_FRONT = HEAD + MAX_NAME + OWN + 1 + MAX_SERIALIZER + MSGID + 1 + MAX_NAME };
 enum { OK, NEED, UNUSUAL, LATE, UNSENT, SIGNAL, GONE, BROKEN, CLOSED, FORKED, STRAY };
 
-/* ---- HMAC-SHA256 ---------------------------------------------------------------------------------------- */
-
-typedef struct { uint64_t space[32]; } Sha;     /* twice the size of a SHA256_CTX */
-
-static struct {
-    int (*begin)(Sha *), (*update)(Sha *, const void *, size_t), (*end)(unsigned char *, Sha *);
-    const char *name;
-} crypto;
-
-typedef struct { Sha inner, outer; } Hmac;
-
-static void hmac_key(Hmac *h, const unsigned char key[KEY]) {
-    unsigned char pad[64];
-    for (int i = 0; i < 64; i++) pad[i] = (unsigned char)((i < KEY ? key[i] : 0) ^ 0x36);
-    crypto.begin(&h->inner);
-    crypto.update(&h->inner, pad, sizeof pad);
-    for (int i = 0; i < 64; i++) pad[i] ^= 0x36 ^ 0x5c;
-    crypto.begin(&h->outer);
-    crypto.update(&h->outer, pad, sizeof pad);
-    explicit_bzero(pad, sizeof pad);
-}
-
-static void hmac(const Hmac *h, const void *front, size_t nfront, const void *body, size_t nbody,
-                 unsigned char tag[TAG]) {
-    Sha state = h->inner;
-    unsigned char digest[TAG];
-    crypto.update(&state, front, nfront);
-    crypto.update(&state, body, nbody);
-    crypto.end(digest, &state);
-    state = h->outer;
-    crypto.update(&state, digest, TAG);
-    crypto.end(tag, &state);
-}
+/* ---- judging what others say ---------------------------------------------------------------------------- */
 
 static int equal(const unsigned char *a, const unsigned char *b, size_t n) {  /* in constant time */
     volatile unsigned char differ = 0;
     for (size_t i = 0; i < n; i++) differ |= a[i] ^ b[i];
     return !differ;
-}
-
-static int crypto_right(void) {
-    Sha state;
-    unsigned char digest[TAG];
-    return crypto.begin(&state) && crypto.update(&state, "abc", 3) && crypto.end(digest, &state)
-           && !memcmp(digest, "\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23"
-                              "\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad", TAG);
-}
-
-static void crypto_find(void) {
-    static const char *const names[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && !crypto.name; i++) {
-        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (!library) continue;
-        *(void **)&crypto.begin = dlsym(library, "SHA256_Init");
-        *(void **)&crypto.update = dlsym(library, "SHA256_Update");
-        *(void **)&crypto.end = dlsym(library, "SHA256_Final");
-        if (crypto.begin && crypto.update && crypto.end && crypto_right()) crypto.name = names[i];
-        else dlclose(library);
-    }
-}
-
-/* ---- ids ------------------------------------------------------------------------------------------------ */
-
-static void hex(unsigned char *to, uint64_t value, int digits) {
-    for (int i = digits - 1; i >= 0; i--, value >>= 4) to[i] = (unsigned char)"0123456789abcdef"[value & 15];
 }
 
 static int unhex(const unsigned char *from, int digits, uint64_t *value) {
@@ -105,12 +37,6 @@ static int unhex(const unsigned char *from, int digits, uint64_t *value) {
     return 0;
 }
 
-static void write_own(unsigned char to[OWN], uint64_t ms, uint64_t counter, uint32_t epoch) {
-    hex(to, ms << 16 | 0x8000 | counter >> 30, 16);
-    hex(to + 16, 0x80000000u | (counter & 0x3fffffff), 8);
-    hex(to + 24, epoch, 8);
-}
-
 static int read_own(const unsigned char from[OWN], uint64_t *ms, uint64_t *counter, uint64_t *epoch) {
     uint64_t high, low;
     if (unhex(from, 16, &high) || unhex(from + 16, 8, &low) || unhex(from + 24, 8, epoch)) return -1;
@@ -118,14 +44,6 @@ static int read_own(const unsigned char from[OWN], uint64_t *ms, uint64_t *count
     *ms = high >> 16;
     *counter = (high & 0xfff) << 30 | (low & 0x3fffffff);
     return 0;
-}
-
-static const struct { unsigned char at, from, size; } groups[] = {{9, 0, 8}, {18, 8, 4}, {23, 12, 4}, {28, 16, 4}, {33, 20, 12}};
-
-static void write_urn(unsigned char to[MSGID], const unsigned char own[OWN]) {
-    memcpy(to, "urn:uuid:", 9);
-    for (int i = 0; i < 5; i++) memcpy(to + groups[i].at, own + groups[i].from, groups[i].size);
-    to[17] = to[22] = to[27] = to[32] = '-';
 }
 
 static int read_urn(const unsigned char from[MSGID], unsigned char own[OWN]) {
@@ -166,10 +84,6 @@ typedef struct __attribute__((packed)) {        /* see framing.py; little-endian
 
 typedef struct { const unsigned char *body, *msgid; size_t nbody; uint64_t ms, counter; } Message;
 
-static void big(unsigned char *to, uint64_t value, int size) {
-    for (int i = size - 1; i >= 0; i--, value >>= 8) to[i] = (unsigned char)value;
-}
-
 static size_t whole_header(const Way *w) { return w->nheader + (w->kind == REPLY ? OWN + 1 : 0); }
 
 static void way_begin(Core *c, Way *w, int kind, const void *header, size_t nheader, const void *receiver,
@@ -194,15 +108,16 @@ static void way_begin(Core *c, Way *w, int kind, const void *header, size_t nhea
     w->nbehind = nkey + nreceiver;
 }
 
-static unsigned char *put(unsigned char *to, const void *from, size_t n) { return (unsigned char *)memcpy(to, from, n) + n; }
-
 /* The tag; `frames` are header, serializer and message id, one after the other. */
 static void seal(const Core *c, const Way *w, const unsigned char *frames, size_t nframes, const void *body,
                  size_t nbody, unsigned char tag[TAG]) {
     unsigned char front[32 + 8 + KEY_ID + MAX_NAME + MAX_FRONT], *p = put(front, w->before, w->nbefore);
     big(p, nbody, 8);
     p = put(put(p + 8, w->behind, w->nbehind), frames, nframes);
-    hmac(&c->key, front, (size_t)(p - front), body, nbody, tag);
+    Sha state = c->key.inner;
+    crypto.update(&state, front, (size_t)(p - front));
+    crypto.update(&state, body, nbody);
+    hmac_end(&c->key, &state, tag);
 }
 
 /* Write a message; `msgid` is read by the end that answers and written by the one that asks. Returns its size. */

@@ -155,9 +155,10 @@ class Protocol:
         """The source of this epoch's counters; whoever takes one makes the id with it."""
         return self._ids.count
 
-    def urns(self) -> Callable[[int], bytes]:
-        """What gives a fresh frame 3 of this epoch for a time in Unix milliseconds."""
-        return self._ids.next_urn_frame
+    @property
+    def ids(self) -> MessageIds:
+        """Gives the message ids of this epoch."""
+        return self._ids
 
     def new_stamp(self) -> Stamp:
         """The stamp of a fresh message id."""

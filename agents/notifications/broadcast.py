@@ -17,7 +17,7 @@ import zmq
 
 from ...protocol.errors import AgentClosed
 from ...protocol.frames import Buffer
-from ...protocol.link_messages import Body, Row
+from ...protocol.link_messages import Body
 from ...protocol.records import Record, Records
 from ...protocol.signing import Suite
 from ...transport.counters import Counters
@@ -31,7 +31,6 @@ from .heartbeat import Heartbeat, beat_filter
 from .links.encoding import Encoding
 from .links.gathering import SMALL
 from .links.publication import Publication
-from .links.published import seal
 from .links.topics import Advertised
 from .voices import Voice, Voices
 
@@ -174,7 +173,7 @@ class Broadcast:
             topic, number = published.topic, published.number
             record = publication.record
             if record is None or outgoing is not publication.mail:
-                record = Record(topic, Row(number, published.sent_ms, published.key, *outgoing))
+                record = Record(topic, number, published.sent_ms, published.key, *outgoing)
             if not add(record):
                 raise AgentClosed("the agent was stopped; it publishes no more")
             self._large = self._large or len(outgoing[1]) > SMALL
@@ -187,10 +186,13 @@ class Broadcast:
     def _frames(self, waiting: Sequence[_Waiting]) -> list[Sequence[Buffer] | None]:
         """Of each its frames, sealed now where they are not yet."""
         records = [each for each in waiting if isinstance(each, Record)]
-        sealed = seal(records, self._records, self._lock)
-        if None in sealed:
-            self._counters.add("publish_dropped", sealed.count(None))
-            logger.warning("%d notifications could not be sealed", sealed.count(None))
+        headers = self._records.seal(records, self._lock)
+        if b"" in headers:
+            self._counters.add("publish_dropped", headers.count(b""))
+            logger.warning("%d notifications could not be sealed", headers.count(b""))
+        sealed = [
+            each.frames(header) if header else None for each, header in zip(records, headers, strict=True)
+        ]
         if len(sealed) == len(waiting):
             return [*sealed]
         made = iter(sealed)

@@ -12,6 +12,7 @@ from ...delivery.policies import Policy
 from ...protocol.frames import check_key
 from ...protocol.records import Records
 from ...shm.ring import BUFFERS
+from ...transport.compiled import PROVER
 from ...transport.counters import Counters
 from ...transport.executor import Executor, InOrder
 from ...transport.inherited import forked_since, forks
@@ -98,7 +99,7 @@ class Publishing:
         self._check_usable = check_usable
         self._forks = forks()
         self.announcer: Announcer | None = None
-        records = Records(protocol.codec, agent_id, protocol.epoch, protocol.urns())
+        records = Records(protocol.codec, agent_id, protocol.ids, PROVER)
         self.subscribers = Subscribers(loop, protocol, counters, records)
         self.broadcast = Broadcast(
             loop, endpoint, protocol, agent_id, records, counters, self.subscribers.lock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +17,11 @@ from pzc.agents.notifications.links.subscriber import Owner
 from pzc.agents.notifications.links.topics import Wanted
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
-from pzc.protocol.keyring import Keyring
-from pzc.protocol.link_messages import Notify, Row
-from pzc.protocol.records import Frames, Record
+from pzc.protocol.ids import MessageIds
+from pzc.protocol.keyring import Key, Keyring
+from pzc.protocol.link_messages import Notify
+from pzc.protocol.proofs import Proof, TagProver
+from pzc.protocol.records import Record, Records
 from pzc.shm.ring import Ring
 
 from tests.agents.mailbox_reader import Reader
@@ -40,7 +42,7 @@ def subscribers_of(publisher: Agent) -> list[MailboxSubscriber]:
 def sealed(publisher: Agent) -> list[bool]:
     """Of each message that waits in the mailboxes whether it has its proof."""
     return [
-        letter.message.frames is not None
+        bool(letter.message.msgid)
         for subscriber in subscribers_of(publisher)
         for letter in subscriber.queue._letters.values()
     ]
@@ -88,18 +90,19 @@ def test_all_readers_of_frames_get_the_same_ones(publisher: Agent) -> None:
     assert [(row.msgid, row.signature) for row in again.rows] == [*found[0], *found[1]]
 
 
-class Watching:
-    """Seals, and looks whether somebody else could take a lock meanwhile."""
+class Watching(TagProver):
+    """A prover, which looks whether somebody else could take a lock while it makes something."""
 
-    def __init__(self, lock: threading.RLock) -> None:
+    def __init__(self, lock: threading.RLock, key: Key, ids: MessageIds) -> None:
+        super().__init__(key, ids)
         self.lock = lock
         self.free: list[bool] = []
 
-    def seal(self, given: Sequence[Record]) -> list[Frames | None]:
+    def of(self, *given: Any) -> list[Proof | None]:
         other = threading.Thread(target=self._look)
         other.start()
         other.join(TIMEOUT)
-        return [(b"", b"", each.row.body, b"", b"tag") for each in given]
+        return super().of(*given)
 
     def _look(self) -> None:
         free = self.lock.acquire(timeout=1)
@@ -125,8 +128,10 @@ class Noting:
 
 
 def test_nobody_waits_for_what_is_sealed() -> None:
-    lock, way = threading.RLock(), Noting()
-    records: Any = Watching(lock)
+    lock, way, ids = threading.RLock(), Noting(), MessageIds(1)
+    assert CODEC.keyring is not None
+    prover = Watching(lock, CODEC.keyring.publishing, ids)
+    records = Records(CODEC, "a" * 32, ids, lambda *_: prover)
     subscriber = MailboxSubscriber(
         "a", Owner("b", ""), True, lock, Ring(), bool, 0.0, "", 1, None, records, 10
     )
@@ -135,13 +140,13 @@ def test_nobody_waits_for_what_is_sealed() -> None:
     subscriber.queue.room = 10
     for number in (1, 2):
         claims = subscriber.queue.matching("t", "")
-        subscriber.post(Record("t", Row(number, 0, "", "pickle", b"1")), claims, 0.0)
+        subscriber.post(Record("t", number, 0, "", "pickle", b"1"), claims, 0.0)
     subscriber.flush()
-    assert records.free == [True]
+    assert prover.free == [True]
     [notify] = way.sent
-    assert [(row.number, row.signature) for run in notify.runs for row in run.rows] == [
-        (1, b"tag"),
-        (2, b"tag"),
+    assert [(row.number, bool(row.signature)) for run in notify.runs for row in run.rows] == [
+        (1, True),
+        (2, True),
     ]
 
 

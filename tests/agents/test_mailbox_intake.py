@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -58,7 +59,7 @@ class Bench:
     def __init__(self, executor: Executor, suite: str | None = None) -> None:
         self.codec = Codec(Keyring.from_key(KEY), suite=suite)
         key_id = Keyring.from_key(KEY).active.key_id
-        self._records = Records(self.codec, PUBLISHER, EPOCH, MessageIds(EPOCH).next_urn_frame)
+        self._records = Records(self.codec, PUBLISHER, MessageIds(EPOCH))
         peer = Peer("tcp://127.0.0.1:1", "PZC01", PUBLISHER, EPOCH, "psu", "", 0, {}, key_id)
         self.roster, self._executor, self._key_id = Roster(), executor, key_id
         self.intake = MailboxIntake(
@@ -79,10 +80,9 @@ class Bench:
 
     def row(self, number: int, topic: str = "t") -> Row:
         body = serializers.encode("pickle", number)
-        [frames] = self._records.seal([Record(topic, Row(number, MS, "", "pickle", body))])
-        assert frames is not None
-        _, _, body, msgid, signature = frames
-        return Row(number, MS, "", "pickle", body, msgid=msgid, signature=signature)
+        record = Record(topic, number, MS, "", "pickle", body)
+        self._records.seal([record], Lock())
+        return record.proven
 
     def take(
         self, first: int, *runs: tuple[str, list[int], list[Row]], losses: list[Loss] | None = None

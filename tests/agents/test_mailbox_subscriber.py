@@ -36,7 +36,7 @@ class Asked(KeepQueue[Record]):
 
 def test_whoever_sends_looks_at_the_queue_with_the_lock() -> None:
     lock = threading.RLock()
-    records = Records(Codec(None), "a" * 32, 1, MessageIds(1).next_urn_frame)
+    records = Records(Codec(None), "a" * 32, MessageIds(1))
     subscriber = MailboxSubscriber(
         "link", Owner("agent", ""), True, lock, Ring(1), lambda _: False, time.monotonic(), "", 1, None,
         records, 1,

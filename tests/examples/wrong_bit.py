@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
-from pzc.protocol.records import Frames, Record, Records
+from pzc.protocol.records import Record, Records
 
 from examples.lab import instrument
 
 seal = Records.seal
 
 
-def seal_and_change_one_bit(self: Records, records: Iterable[Record]) -> list[Frames | None]:
-    given = list(records)
-    made = seal(self, given)
-    for at, (record, frames) in enumerate(zip(given, made, strict=True)):
-        if record.row.number == 6 and frames is not None:
-            header, name, body, msgid, signature = frames
-            content = bytearray(body)
+def seal_and_change_one_bit(
+    self: Records, records: Sequence[Record], lock: AbstractContextManager[object]
+) -> list[bytes]:
+    headers = seal(self, records, lock)
+    for record in records:
+        if record.number == 6 and record.content is record.body:
+            content = bytearray(record.content)
             content[len(content) // 2] ^= 1
-            made[at] = header, name, bytes(content), msgid, signature
-    return made
+            record.content = bytes(content)
+    return headers
 
 
 class CameraInstrument(instrument.CameraInstrument):

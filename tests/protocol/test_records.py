@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import struct
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -19,7 +20,8 @@ from pzc.protocol.frames import MAX_HEADER, Kind
 from pzc.protocol.ids import MessageIds, Stamp
 from pzc.protocol.keyring import Keyring
 from pzc.protocol.link_messages import Body, Row
-from pzc.protocol.records import Frames, Opener, Record, Records, Tags, size_beside
+from pzc.protocol.proofs import TagProver
+from pzc.protocol.records import Frames, Opener, Record, Records, size_beside
 from pzc.protocol.signing import LARGE, Suite
 
 SENDER = "ab" * 16
@@ -41,7 +43,7 @@ def codec_of(suite: str | None) -> Codec:
 
 
 def records_of(codec: Codec, epoch: int = EPOCH) -> Records:
-    return Records(codec, SENDER, epoch, MessageIds(epoch).next_urn_frame)
+    return Records(codec, SENDER, MessageIds(epoch))
 
 
 def opener_of(codec: Codec, **other: Any) -> Opener:
@@ -53,16 +55,17 @@ def proven(
     records: Records, number: int = 1, key: str = "", body: bytes = BODY, topic: str = "level", ms: int = MS
 ) -> Row:
     """A row with the proof of its notification."""
-    record = Record(topic, Row(number, ms, key, "msgpack", body))
-    [record.frames] = records.seal([record])
+    record = Record(topic, number, ms, key, "msgpack", body)
+    records.seal([record], Lock())
     return record.proven
 
 
 def sealed(records: Records, topic: str, number: int, key: str, ms: int, name: str, body: Body) -> Frames:
     """The frames of one notification."""
-    [frames] = records.seal([Record(topic, Row(number, ms, key, name, body))])
-    assert frames is not None
-    return frames
+    record = Record(topic, number, ms, key, name, body)
+    [header] = records.seal([record], Lock())
+    assert header
+    return record.frames(header)
 
 
 @SUITES
@@ -118,14 +121,18 @@ def test_a_signature_covers_all_frames_and_their_lengths() -> None:
 )
 def test_many_are_sealed_as_each_alone(suite: str | None, parts: list[tuple[str, int, bool]]) -> None:
     codec = codec_of(suite)
-    rows = [
-        Row(10**at, MS + at, key, "msgpack" if packed else "json", bytes(size * size))
-        for at, (key, size, packed) in enumerate(parts)
-    ]
-    together, alone = records_of(codec), records_of(codec)
-    made = together.seal([Record("level", row) for row in rows])
-    assert made == [frames for each in rows for frames in alone.seal([Record("level", each)])]
-    assert [frames is not None for frames in made] == [len(row.key) < 2000 for row in rows]
+
+    def made() -> list[Record]:
+        return [
+            Record("level", 10**at, MS + at, key, "msgpack" if packed else "json", bytes(size * size))
+            for at, (key, size, packed) in enumerate(parts)
+        ]
+
+    together, alone, sealer = made(), made(), records_of(codec)
+    headers = records_of(codec).seal(together, Lock())
+    assert headers == [header for each in alone for header in sealer.seal([each], Lock())]
+    assert [each.proven for each in together] == [each.proven for each in alone]
+    assert [bool(header) for header in headers] == [len(each.key) < 2000 for each in together]
 
 
 def test_each_has_an_id_of_its_own() -> None:
@@ -216,7 +223,7 @@ def test_a_number_that_fits_behind_no_topic_is_refused() -> None:
     records.check(topic, 1, "", "msgpack")
     with pytest.raises(LocalProtocolError, match="the limit is 2048"):
         records.check(topic, 10, "", "msgpack")
-    assert records.seal([Record(topic, Row(10, MS, "", "msgpack", BODY))]) == [None]
+    assert records.seal([Record(topic, 10, MS, "", "msgpack", BODY)], Lock()) == [b""]
 
 
 @given(st.text(max_size=200), st.text(max_size=200), st.integers(1, 10**17))
@@ -226,19 +233,18 @@ def test_what_was_judged_to_fit_has_frames(topic: str, key: str, number: int) ->
         records.check(topic, number, key, "msgpack")
     except LocalProtocolError:
         return
-    [frames] = records.seal([Record(topic, Row(number, MS, key, "msgpack", BODY))])
-    assert frames is not None
+    [header] = records.seal([Record(topic, number, MS, key, "msgpack", BODY)], Lock())
+    assert header
 
 
 def test_those_of_one_go_on_to_be_the_same() -> None:
     records = records_of(codec_of(None))
-    first, second = (Record("level", Row(number, MS, "", "msgpack", BODY)) for number in (1, 2))
-    [first.frames] = records.seal([first])
-    [again, other] = records.seal([first, second])
-    assert again is first.frames
-    assert again is not None
-    assert other is not None
-    assert other[3] != again[3]
+    first, second = (Record("level", number, MS, "", "msgpack", BODY) for number in (1, 2))
+    records.seal([first], Lock())
+    before = first.proven
+    records.seal([first, second], Lock())
+    assert first.proven == before
+    assert second.msgid != first.msgid
 
 
 @SUITES
@@ -249,10 +255,28 @@ def test_the_bounds_of_a_mailbox_count_at_least_the_frames(suite: str | None) ->
     assert sum(map(len, frames)) - len(frames[2]) <= size_beside("t" * 50, "käse")
 
 
-@given(st.lists(st.tuples(*[st.binary(max_size=70)] * 4), min_size=1, max_size=4))
-def test_tags_are_those_of_the_sealer_whatever_the_lengths(frames: list[tuple[bytes, ...]]) -> None:
+@given(
+    st.binary(max_size=70), st.lists(st.tuples(st.binary(max_size=70), st.binary(max_size=70)), max_size=4)
+)
+def test_tags_are_those_of_the_sealer_whatever_the_lengths(
+    name: bytes, frames: list[tuple[bytes, bytes]]
+) -> None:
     key = Keyring.from_key("a long secret of lab").active
-    tags, sealer = Tags(key), signing.sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, "ab", "", 7)
-    for header, name, msgid, content in frames:
-        sealed, _ = sealer.seal(Stamp(0, 0, 7), header, name, msgid, content)
-        assert tags.of(header, name, msgid, content) == sealed
+    tags, sealer = (
+        TagProver(key, MessageIds(7)),
+        signing.sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, "ab", "", 7),
+    )
+    headers, contents = [header for header, _ in frames], [content for _, content in frames]
+    for header, content, proof in zip(
+        headers, contents, tags.of(name, headers, [MS] * len(frames), [*contents]), strict=True
+    ):
+        assert proof is not None
+        _, signature, msgid = proof
+        tag, _ = sealer.seal(Stamp(0, 0, 7), header, name, msgid, content)
+        assert signature == tag.join(sealer.mark)
+
+
+def test_a_time_that_no_id_can_carry_has_no_proof() -> None:
+    tags = TagProver(Keyring.from_key("a long secret of lab").active, MessageIds(7))
+    proofs = tags.of(b"json", [b"h"] * 3, [-1, MS, 1 << 48], [b"1"] * 3)
+    assert [proof is not None for proof in proofs] == [False, True, False]

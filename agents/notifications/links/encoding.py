@@ -17,11 +17,8 @@ from ....transport.transport import plain_memory
 from .published import Published
 from .transports import UNIX_LIMIT
 
-SCALARS = frozenset({bytes, str, int, float, bool, type(None)})
-"""Classes in which no array can be."""
-
 SIZED = frozenset({bytes, str})
-"""Those of them that may be large."""
+"""Scalars that may be large."""
 
 _FRAME = 1 << 16  # bytes of a bundle beside its largest content, far more than enough
 
@@ -46,6 +43,7 @@ class Encoding:
         self._ring = ring
         self._counters = counters
         self._make_room = make_room
+        self._encode_scalar = serializers.ENCODE_SCALAR.get(codec.serializer)
         # What is to be encrypted does not lie in memory in clear.
         sealed = codec.keyring is not None and codec.suite is Suite.AES256_GCM
         self.shares = available() and not sealed
@@ -64,12 +62,13 @@ class Encoding:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        content, name = published.content, self._codec.serializer
+        content, encode = published.content, self._encode_scalar
         kind: object = type(content)  # pyright: ignore[reportUnknownVariableType]
-        if name == "pickle" and kind in SCALARS and not (kind in SIZED and len(content) > UNIX_LIMIT):
-            body = serializers.encode_pickle(content)
+        small = kind in serializers.SCALARS and not (kind in SIZED and len(content) > UNIX_LIMIT)
+        if small and encode is not None:
+            body = encode(content)
             if len(body) <= UNIX_LIMIT:
-                published.serializer, published.body = name, body
+                published.serializer, published.body = self._codec.serializer, body
                 return
         try:
             published.serializer, published.body = self._encoded(
@@ -107,10 +106,8 @@ class Encoding:
             SerializeError: when the content cannot be expressed.
             LocalProtocolError: when it is too large.
         """
-        if not published.serializer and self._codec.serializer == "pickle":
+        if not published.serializer:
             self.encode(published, blocks=False, arrays=arrays)
-        elif not published.serializer:
-            published.serializer, published.body = self._encoded(published.content, arrays, None)
         name, body = published.serializer, published.body
         if arrays or name != "buffers":
             return name, body if published.slot is None else bytes(body)

@@ -30,7 +30,6 @@ from ....protocol.link_messages import Body
 from ....protocol.records import Record, Records, size_beside
 from ....shm.ring import Ring
 from .packing import MAIL_ROWS, Batch, MailPacking
-from .published import seal
 from .subscriber import Owner, Subscriber
 from .topics import Wanted
 from .transports import UNIX_LIMIT, Transport
@@ -162,11 +161,10 @@ class MailboxSubscriber(Subscriber):
 
     def post(self, record: Record, claims: tuple[Kept, ...], now: float) -> None:
         """Keep a message that has its number, for its claims."""
-        topic, row = record.topic, record.row
-        key, size = row.key, len(row.body)
+        topic, key, size = record.topic, record.key, len(record.body)
         if self.signs:
             size += size_beside(topic, key)
-        self.queue.put(record, topic, key, row.number, size, claims, now)
+        self.queue.put(record, topic, key, record.number, size, claims, now)
 
     def fetches(self, now: float) -> bool:
         """Whether its reader fetches, or did a moment ago."""
@@ -231,11 +229,11 @@ class MailboxSubscriber(Subscriber):
     def _goes(self, batch: Batch, transport: Transport) -> Batch:
         """Seal what goes, where its reader wants that, and place it where the transport takes it."""
         notify, _, contents = batch
-        if self.signs and contents:
-            seal(contents, self._records, self._lock)
-            rows = iter([record.proven for record in contents])
-            for run in notify.runs:
-                run.rows[:] = islice(rows, len(run.rows))
+        if self.signs:
+            self._records.seal(contents, self._lock)
+        rows = iter([each.proven if self.signs else each.row for each in contents])
+        for run in notify.runs:
+            run.rows[:] = islice(rows, len(run.rows))
         if transport.blocks and len(contents) == 1 and self._shares(contents[0].topic):
             return self._placed(batch, transport, notify.runs[0].rows[0].body)
         return batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Sized
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -161,14 +161,14 @@ class MailPacking(Packing):
         self._in_transit = in_transit
 
     def next(self, transport: Transport) -> Batch | None:
-        """See `Packing.next`."""
+        """See `Packing.next`; the rows are records, out of which whoever sends makes rows."""
         if len(self._in_transit) >= IN_TRANSIT:
             return None
         entries = self._queue.take(MAIL_ROWS, transport.limit, transport.blocks)
         if not entries:
             return None
         records: list[Record] = [entry.message for entry in entries]
-        runs = runs_of(entries, [each.row for each in records])
+        runs = runs_of(entries, cast("list[Row]", records))
         return self._notify(transport, entries[0].position, runs, 0, False), -1, records
 
 

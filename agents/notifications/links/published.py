@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from msgspec import Struct
 
 from ....protocol.link_messages import Body
-from ....protocol.records import Frames, Record, Records
 from ....shm.ring import Slot
 
 
@@ -37,18 +34,3 @@ class Published(Struct, eq=False):
     number: int = 0
     sent_ms: int = 0
     waited: set[Any] | None = None
-
-
-def seal(
-    given: Sequence[Record], records: Records, lock: AbstractContextManager[object]
-) -> list[Frames | None]:
-    """The frames of records, made without any lock where there are none; ``lock``: of whoever shares them.
-
-    None is for what the wire cannot carry.
-    """
-    made = records.seal(given)
-    with lock:  # what two threads made at once is what the first one made
-        for record, frames in zip(given, made, strict=True):
-            if record.frames is None:
-                record.frames = frames
-    return [record.frames for record in given]

@@ -28,7 +28,6 @@ from ....delivery.meters import Meter
 from ....delivery.responsive import ResponsiveLinks
 from ....protocol import limits
 from ....protocol.errors import AgentClosed
-from ....protocol.link_messages import Row
 from ....protocol.records import Record, Records
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
@@ -125,7 +124,7 @@ class Subscribers:
         if mail is not None:
             if self.mailboxes.shared != self.routes.changes:
                 self.mailboxes.share(self.routes.changes)
-            record = publication.record = Record(topic, Row(number, published.sent_ms, key, *mail))
+            record = publication.record = Record(topic, number, published.sent_ms, key, *mail)
             for mailbox, kept in route.kept:
                 mailbox.post(record, mailbox.queue.matching(topic, key) if key else kept, since)
         if route.plain or published.slot is not None:
