@@ -183,10 +183,13 @@ class Records:
             if len(records) == 1:
                 return [b""]
             return [each for one in records for each in self._seal(topic, serializer, large, [one], lock)]
-        times, bodies = [each.sent_ms for each in records], [each.body for each in records]
-        proofs = shared.prover.of(shared.serializer, headers, times, bodies)
+        fresh = [(at, each) for at, each in enumerate(records) if not each.msgid]
+        proofs = shared.prover.of(
+            shared.serializer, [headers[at] for at, _ in fresh], [each.sent_ms for _, each in fresh],
+            [each.body for _, each in fresh],
+        )  # fmt: skip
         with lock:
-            for at, (record, proof) in enumerate(zip(records, proofs, strict=True)):
+            for (at, record), proof in zip(fresh, proofs, strict=True):
                 if not record.msgid:
                     if proof is None:
                         headers[at] = b""

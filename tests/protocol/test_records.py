@@ -238,13 +238,15 @@ def test_what_was_judged_to_fit_has_frames(topic: str, key: str, number: int) ->
 
 
 def test_those_of_one_go_on_to_be_the_same() -> None:
-    records = records_of(codec_of(None))
+    ids = MessageIds(EPOCH)
+    records = Records(codec_of(None), SENDER, ids)
     first, second = (Record("level", number, MS, "", "msgpack", BODY) for number in (1, 2))
     records.seal([first], Lock())
     before = first.proven
     records.seal([first, second], Lock())
     assert first.proven == before
     assert second.msgid != first.msgid
+    assert ids.count() == 2  # nothing was sealed twice
 
 
 @SUITES
