@@ -87,10 +87,20 @@ def started(without: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def told_by(process: subprocess.Popen[str], timeout: float = PATIENCE) -> tuple[str, str]:
+    """What a process printed until its end, which it has in time."""
+    try:
+        return process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+
+
 @pytest.mark.parametrize("without", WITHOUT)
 def test_a_client_without_it_uses_a_server_in_every_way(without: str) -> None:
     with Server(Bench(), protocol=Protocol(KEY), discovery=False) as server:
-        out, err = started(without, "-c", CLIENT, server.rep_endpoint).communicate(timeout=PATIENCE)
+        out, err = told_by(started(without, "-c", CLIENT, server.rep_endpoint))
     told = json.loads(out or "{}")
     assert told, err
     total = sum(range(200_000))
@@ -102,14 +112,13 @@ def test_a_client_without_it_uses_a_server_in_every_way(without: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.timeout(150)  # the bench starts a dozen processes
 @pytest.mark.parametrize("without", WITHOUT)
 def test_doctor_and_bench_find_no_fault_with_a_system_that_lacks_it(without: str) -> None:
-    doctor, told = started(without, "-m", "pzc", "doctor", "--json").communicate(timeout=PATIENCE)
+    doctor, told = told_by(started(without, "-m", "pzc", "doctor", "--json"))
     assert doctor, told
     assert [each for each in json.loads(doctor)["findings"] if each["status"] == "failed"] == []
-    bench, told = started(without, "-m", "pzc", "bench", "--seconds", "0.05", "--json").communicate(
-        timeout=PATIENCE
-    )
+    bench, told = told_by(started(without, "-m", "pzc", "bench", "--seconds", "0.05", "--json"), 3 * PATIENCE)
     assert "tcp" in bench, told
 
 
@@ -127,7 +136,7 @@ def test_a_server_without_it_is_used_from_a_shell_and_from_python(without: str, 
         with Agent(discovery=False, protocol=Protocol(KEY)) as reader:
             assert reader.subscribe(endpoint, "voltage", policy=block()).recv(PATIENCE).content == 1.5
         proxy.voltage = 2.5
-        shell, err = started(without, "-m", "pzc", "get", f"{endpoint}.voltage").communicate(timeout=PATIENCE)
+        shell, err = told_by(started(without, "-m", "pzc", "get", f"{endpoint}.voltage"))
         assert (shell, err) == ("2.5\n", "")
         proxy._proxy_stop_server()
         close(proxy)
