@@ -62,15 +62,16 @@ class Piece(NamedTuple):
         return self.rows is not None and self.rows * 2 < TARGET_ROWS and self.size * 2 < TARGET_BYTES
 
 
-def next_run(pieces: Sequence[Piece], now: float) -> Sequence[Piece]:
+def next_run(pieces: Sequence[Piece], now: float, fan: int = FAN) -> Sequence[Piece]:
     """The neighbours that become one segment next; empty when nothing is to be done.
 
     Args:
         pieces: of one recorder, by offset; those that are too young to be touched are left out.
         now: Unix seconds.
+        fan: how many of the newest ones there are at least.
     """
     for run, goes_on in _runs(pieces):
-        chosen = _grown(run) if goes_on and run[-1].day == int(now // _DAY) else run
+        chosen = _grown(run, fan) if goes_on and run[-1].day == int(now // _DAY) else run
         if len(chosen) > 1:
             return chosen
     return []
@@ -92,10 +93,10 @@ def _runs(pieces: Sequence[Piece]) -> Iterator[tuple[Sequence[Piece], bool]]:
         yield run, True
 
 
-def _grown(run: Sequence[Piece]) -> Sequence[Piece]:
+def _grown(run: Sequence[Piece], fan: int) -> Sequence[Piece]:
     behind = sum(piece.rows or 0 for piece in run)
     for number, piece in enumerate(run):
         behind -= piece.rows or 0
         if (piece.rows or 0) * GROWTH <= behind:
-            return run[number:] if len(run) - number >= FAN else []
+            return run[number:] if len(run) - number >= fan else []
     return []

@@ -2,7 +2,7 @@
 
 ::
 
-    a folder to which files come      merged as the newest segments of a journal: `compaction.FAN` at least,
+    a folder to which files come      merged as the newest segments of a journal: `FAN` at least,
                                       and a row again only when its file becomes a few times as long
     nothing came to it for an hour    merged at once, into as few files as its bytes need
     a day older than is kept          given by `expired`
@@ -17,6 +17,9 @@ from pathlib import Path
 from ..recording import compaction
 from ..recording.compaction import Piece
 from .summary import File
+
+FAN = 32
+"""Each task brings each folder a small file with each batch: fewer would have rows written once more."""
 
 SETTLED = 3600.0
 """Seconds without a new file after which a folder is taken to be complete."""
@@ -88,7 +91,7 @@ def _next(files: Iterable[File], now: float, settled: bool) -> list[File]:
         by_path[path] = file
         pieces.append(Piece(path, behind, file.rows, file.size, written))
         behind += file.rows
-    return [by_path[piece.path] for piece in compaction.next_run(pieces, now)]
+    return [by_path[piece.path] for piece in compaction.next_run(pieces, now, FAN)]
 
 
 def _folder(place: str) -> str:
