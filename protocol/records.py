@@ -17,6 +17,7 @@ Whoever reads records trusts the line that they came over: `Opener` verifies no 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -151,7 +152,7 @@ class Records:
             close_header(self._shared(topic, serializer, False).opening, number, key)
 
     def seal(self, records: Sequence[Record], lock: AbstractContextManager[object]) -> list[bytes]:
-        """Seal what is not sealed yet.
+        """Seal what is not sealed yet, what is alike together: ids rise among those only.
 
         Args:
             records: whatever others do with them meanwhile.
@@ -160,17 +161,15 @@ class Records:
         Returns:
             The header of each; empty for what the wire cannot carry, which is not sealed.
         """
-        headers: list[bytes] = []
-        kind: tuple[str, str, bool] | None = None
-        alike: list[Record] = []
-        for record in records:
-            found = record.topic, record.serializer, len(record.body) > LARGE
-            if kind is not None and found != kind:
-                headers += self._seal(*kind, alike, lock)
-                alike = []
-            kind = found
-            alike.append(record)
-        return headers if kind is None else headers + self._seal(*kind, alike, lock)
+        groups: defaultdict[tuple[str, str, bool], list[int]] = defaultdict(list)
+        for at, record in enumerate(records):
+            groups[record.topic, record.serializer, len(record.body) > LARGE].append(at)
+        headers = [b""] * len(records)
+        for kind, places in groups.items():
+            sealed = self._seal(*kind, [records[at] for at in places], lock)
+            for at, header in zip(places, sealed, strict=True):
+                headers[at] = header
+        return headers
 
     def _seal(
         self, topic: str, serializer: str, large: bool, records: list[Record],
