@@ -283,26 +283,29 @@ class InOrder:
         with self._lock:
             if len(self._waiting) >= self._bound:
                 return False
-            self._waiting.append(function)
-            begin, self._begun = not self._begun, True
-        if begin:
-            self._begin()
-        return True
-
-    def _begin(self) -> None:
-        begun = False
-        try:
-            begun = self._executor.submit(self._next)
-        finally:
-            if not begun:  # the next function begins anew
-                self._begun = False
+            if not self._begun:
+                self._begun = self._executor.submit(self._next)
+            if self._begun:
+                self._waiting.append(function)
+            return self._begun
 
     def _next(self) -> None:
-        try:
-            self._waiting.popleft()()
-        finally:
+        """Run one; all the others as well while the executor has no room for them."""
+        with self._lock:  # whoever began this has not added its function before
+            function = self._waiting.popleft()
+        while True:
+            try:
+                function()
+            except BaseException:  # as above
+                logger.exception("a function failed; the next ones run")
             with self._lock:
-                begin = self._begun = bool(self._waiting)
-            if begin:
-                with suppress(AgentClosed):
-                    self._begin()
+                self._begun = bool(self._waiting)
+                if not self._begun or self._handed_on():
+                    return
+                function = self._waiting.popleft()
+
+    def _handed_on(self) -> bool:
+        try:
+            return self._executor.submit(self._next)
+        except AgentClosed:
+            return True

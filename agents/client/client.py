@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...discovery.records import Place
+from ...protocol import limits
 from ...protocol.contents import PS
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ...protocol.frames import PZC00
@@ -78,7 +79,7 @@ class Client(Exchanges):
             loop, protocol, agent_id, rep_endpoint, counters, closed, pools, self, self.heartbeat
         )
         self._pipeline, self.wait_for_id = self._pipelines.of, self._pipelines.wait_for_id
-        self._callbacks = Executor("pzc-futures")
+        self._callbacks = Executor("pzc-futures", spare=limits.current.stalled_callbacks)
         _clients.clients.add(self)
 
     # --- what proxies use ------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Presence: who asks here is there, and holds a lock, streams, handles or calls for as long as it is.
 
-A client that holds something keeps one ``alive`` request here. It is answered `PULSE` seconds late, and
-that answer tells whether its way back still exists. A client whose way is gone and who does not come
-back by another one within `GRACE` is dead, as is one that is silent for `silence`: what it holds is
-released. Its lock it keeps for the lock's ttl when it is only silent; but one that was silent ever since it
-was given the lock died before its first sign of life, and loses the lock with the rest.
+A client that holds something keeps one ``alive`` request here. It is answered `PULSE` seconds late, or when
+the next one comes, and that answer tells whether its way back still exists. A client whose way is gone and
+who does not come back by another one within `GRACE` is dead, as is one that is silent for `silence`: what it
+holds is released. Its lock it keeps for the lock's ttl when it is only silent; but one that was silent ever
+since it was given the lock died before its first sign of life, and loses the lock with the rest.
 
 A client whose call runs need not hold anything. Its calls are looked at every `call_look` seconds::
 
@@ -91,7 +91,7 @@ class Presence:
         self._on_change = on_change
         self._mutex = threading.Lock()
         self._holders: Holders[Callable[[], None]] = Holders()
-        self._latest: dict[Identity, Call] = {}
+        self._signs: dict[Identity, Call] = {}  # the ``alive`` of each that is not answered yet
         self._granted: dict[Identity, int] = {}  # tickets of `_GRANT`
         self._mute: set[Identity] = set()  # of those, who gave no sign of life since
         self._suspects: dict[Identity, Timer] = {}
@@ -178,24 +178,28 @@ class Presence:
         agent, now = request.caller.identity, time.monotonic()
         with self._mutex:
             suspect = self._suspects.pop(agent, None)
-            self._latest[agent] = request
             self._mute.discard(agent)
             self._holders.touch(agent, now)
             if not self._holders.holding(agent):
                 self._holders.hold(agent, _SIGN, _nothing, now)
+            earlier, self._signs[agent] = self._signs.get(agent), request
             events = self.lock.renew(agent, now)
         if suspect is not None:
             suspect.cancel()
         self._tell(events)
-        self._loop.call_later(PULSE, partial(self._pulse, request))
+        if earlier is None:
+            self._loop.call_later(PULSE, partial(self._pulse, agent))
+        else:
+            self._replies.reply(earlier, {"pzc": "alive"})
         self._set_alarm()
 
-    def _pulse(self, request: Call) -> None:
-        if self._replies.reply(request, {"pzc": "alive"}):
-            return
-        agent = request.caller.identity
+    def _pulse(self, agent: Identity) -> None:
         with self._mutex:
-            if agent not in self._suspects and self._latest.get(agent) is request:
+            request = self._signs.pop(agent, None)
+        if request is None or self._replies.reply(request, {"pzc": "alive"}):
+            return
+        with self._mutex:
+            if agent not in self._suspects and agent not in self._signs and self._holders.holding(agent):
                 self._suspects[agent] = self._loop.call_later(GRACE, partial(self.gone, agent))
 
     def gone(self, agent: Identity) -> None:
@@ -259,7 +263,6 @@ class Presence:
         """What an agent held, and whether it was silent since it was given the lock; with the mutex."""
         mute = agent in self._mute
         self._mute.discard(agent)
-        self._latest.pop(agent, None)
         self._granted.pop(agent, None)
         return self._holders.gone(agent), mute
 

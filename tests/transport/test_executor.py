@@ -14,8 +14,9 @@ import pytest
 
 from pzc import AgentClosed
 from pzc.protocol import limits
-from pzc.transport.executor import Divisible, Executor
+from pzc.transport.executor import Divisible, Executor, InOrder
 
+from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT, run_threads
 
 
@@ -296,3 +297,40 @@ def test_close_waits_for_a_function_that_stalls(relieved: Executor, gate: Gate) 
     assert not relieved.close(timeout=0.01)
     gate.opened.set()
     assert relieved.close(timeout=TIMEOUT)
+
+
+def test_functions_in_order_run_on_when_the_executor_has_no_room_for_the_next(executor: Executor) -> None:
+    in_order, first = InOrder(executor), Gate()
+    order: queue.SimpleQueue[int] = queue.SimpleQueue()
+    assert in_order.submit(first)
+    assert first.entered.wait(TIMEOUT)
+    for number in range(3):
+        assert in_order.submit(partial(order.put, number))
+    while executor.submit(_nothing):
+        pass
+    first.opened.set()
+    assert [order.get(timeout=TIMEOUT) for _ in range(3)] == [0, 1, 2]
+
+
+def test_a_function_in_order_is_refused_when_the_executor_has_no_room(executor: Executor, gate: Gate) -> None:
+    in_order = InOrder(executor)
+    executor.submit(gate)
+    assert gate.entered.wait(TIMEOUT)
+    while executor.submit(_nothing):
+        pass
+    assert not in_order.submit(_fail)
+    gate.opened.set()
+    called = threading.Event()
+    wait_until(lambda: in_order.submit(called.set))
+    assert called.wait(TIMEOUT)
+
+
+def test_functions_in_order_run_on_behind_one_that_fails(executor: Executor) -> None:
+    in_order, called = InOrder(executor), threading.Event()
+    in_order.submit(_fail)
+    in_order.submit(called.set)
+    assert called.wait(TIMEOUT)
+
+
+def _nothing() -> None:
+    pass

@@ -223,6 +223,16 @@ def test_a_sign_of_life_is_answered_later(server: Server) -> None:
         assert answer.result(TIMEOUT).content == {"pzc": "alive"}
 
 
+def test_a_sign_of_life_is_answered_at_once_when_the_next_one_comes(server: Server) -> None:
+    with asking(server) as client:
+        first, second = client.alive(), client.alive()
+        assert first.result(TIMEOUT).content == {"pzc": "alive"}
+        for _ in range(20):
+            client.agent.request(server.rep_endpoint, "ping", TIMEOUT)
+        assert not second.done()
+        assert second.result(TIMEOUT).content == {"pzc": "alive"}
+
+
 def test_who_let_everything_go_and_falls_silent_keeps_its_waiting_calls(
     server: Server, bench: Bench, timings: Callable[..., None]
 ) -> None:

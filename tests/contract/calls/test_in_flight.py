@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -100,6 +101,20 @@ def test_a_callback_that_ends_its_thread_costs_the_other_calls_nothing(
     futures[0].add_done_callback(leave)
     notes.opened.set()
     assert [future.result(TIMEOUT) for future in futures] == [0, 1, 2]
+
+
+def test_a_callback_that_stalls_holds_up_no_other_call(
+    proxy: Proxy, notes: Notes, gathering: Future[Any]
+) -> None:
+    told: queue.SimpleQueue[int] = queue.SimpleQueue()
+    go_on = threading.Event()
+    futures = [proxy.note.future(number) for number in range(3)]
+    futures[0].add_done_callback(lambda _: go_on.wait(TIMEOUT))
+    for future in futures[1:]:
+        future.add_done_callback(lambda future: told.put(future.result()))
+    notes.opened.set()
+    assert {told.get(timeout=TIMEOUT / 2) for _ in range(2)} == {1, 2}
+    go_on.set()
 
 
 def test_every_outcome_is_kept_by_the_id_of_its_call(proxy: Proxy) -> None:
