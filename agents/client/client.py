@@ -75,9 +75,7 @@ class Client(Exchanges):
         pools = Pools(loop, protocol, agent_id, rep_endpoint, counters, closed)
         super().__init__(protocol, pools, closed, counters)
         self.heartbeat = Heartbeat(loop, self.submit_to)
-        self._pipelines = Pipelines(
-            loop, protocol, agent_id, rep_endpoint, counters, closed, pools, self, self.heartbeat
-        )
+        self._pipelines = Pipelines(loop, pools, self, self.heartbeat)
         self._pipeline, self.wait_for_id = self._pipelines.of, self._pipelines.wait_for_id
         self._callbacks = Executor("pzc-futures", spare=limits.current.stalled_callbacks)
         _clients.clients.add(self)
@@ -332,10 +330,6 @@ class Client(Exchanges):
         if ref.place(0.0) is not None:
             self.reach(lambda left: ref.place(left) or Place(ref.endpoint), seconds)
 
-    def disown(self) -> None:
-        """The process was forked: the child's copy uses nothing of the parent's."""
-        self.unusable = _FORKED
-
 
 class _Clients(Table):
     """The clients of this process; a forked child's copies use nothing of the parent's."""
@@ -346,7 +340,7 @@ class _Clients(Table):
 
     def forget(self) -> None:
         for client in list(self.clients):
-            client.disown()
+            client.unusable = _FORKED
 
 
 _clients = _Clients()

@@ -109,40 +109,6 @@ def abilities(codec: Codec) -> int:
     return arrays | REFERENCES
 
 
-def session_of(
-    protocol: Wire,
-    agent_id: str,
-    peer: Peer,
-    binding: str,
-    stream: Stream | None,
-    serializer: str | None = None,
-) -> Session:
-    """The session of a new connection to a peer.
-
-    Args:
-        protocol: of the agent.
-        agent_id: of the agent.
-        peer: at the other end, as it was met.
-        binding: what stands behind both agent ids under the signatures of a Unix connection.
-        stream: that connection; None over ZeroMQ, where AES-GMAC is used with a peer that knows it, because
-            it is quicker for large contents.
-        serializer: of requests; None for the codec's.
-    """
-    codec = protocol.codec
-    own = theirs = None
-    gmac = stream is None and GMAC in (peer.details.get("suites") or ())
-    if codec.keyring is not None:
-        own, theirs = codec.keyring.calling, codec.keyring.find(peer.key_id)
-    return Session(
-        codec, Party(agent_id, protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs), asks=True,
-        binding=binding, suite=Suite.AES256_GMAC if gmac else None, serializer=serializer,
-        abilities=abilities(codec),
-        arrays="buffers" in (peer.details.get("serializers") or ()),
-        allocate=None if stream is None else stream.allocate,
-        proves=None if stream is None else stream.proves,
-    )  # fmt: skip
-
-
 class Sealed:
     """What makes the requests to one peer and reads its replies.
 
@@ -179,9 +145,23 @@ class Sealed:
         if self.original or not peer.agent_id:
             self._session = Stranger(self._protocol, self._own, peer.dialect)
         else:
-            self._session = session_of(
-                self._protocol, self._own, peer, self.binding, self._stream, self._serializer
-            )
+            self._session = self._session_with(peer)
+
+    def _session_with(self, peer: Peer) -> Session:
+        codec, stream = self._protocol.codec, self._stream
+        own = theirs = None
+        # Over ZeroMQ, with a peer that knows it, because it is quicker for large contents.
+        gmac = stream is None and GMAC in (peer.details.get("suites") or ())
+        if codec.keyring is not None:
+            own, theirs = codec.keyring.calling, codec.keyring.find(peer.key_id)
+        return Session(
+            codec, Party(self._own, self._protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs),
+            asks=True, binding=self.binding, suite=Suite.AES256_GMAC if gmac else None,
+            serializer=self._serializer, abilities=abilities(codec),
+            arrays="buffers" in (peer.details.get("serializers") or ()),
+            allocate=None if stream is None else stream.allocate,
+            proves=None if stream is None else stream.proves,
+        )  # fmt: skip
 
     def seal(self, content: object) -> list[Buffer]:
         """Frames of a request, whose id is the fourth.

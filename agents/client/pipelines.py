@@ -15,17 +15,13 @@ from typing import Any
 from ...protocol import limits
 from ...protocol.contents import control
 from ...protocol.errors import AgentClosed, CallTimeout, PzcError, Refused
-from ...protocol.frames import PZC00, PZC01
+from ...protocol.frames import PZC01
 from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
-from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
 from ...transport.executor import Executor
 from ...transport.loop import Loop
-from ...transport.wire import Protocol
-from .abort import AbortSignal
-from .connection import Sealed
 from .exchanges import Exchanges, late
 from .heartbeat import Heartbeat
 from .many import UnixTransport
@@ -44,12 +40,7 @@ class Pipelines:
 
     Args:
         loop: of the I/O thread.
-        protocol: of the agent.
-        agent_id: of the agent.
-        rep_endpoint: of the agent, for originals.
-        counters: where oddities are counted.
-        closed: set when the agent was stopped.
-        pools: open Unix connections.
+        pools: seal messages, and open Unix connections.
         exchanges: has the rules, and shakes hands.
         heartbeat: shows servers that the agent is alive.
 
@@ -57,20 +48,14 @@ class Pipelines:
         pending: requests in flight.
     """
 
-    def __init__(
-        self, loop: Loop, protocol: Protocol, agent_id: str, rep_endpoint: str, counters: Counters,
-        closed: AbortSignal, pools: Pools, exchanges: Exchanges, heartbeat: Heartbeat,
-    ) -> None:  # fmt: skip
+    def __init__(self, loop: Loop, pools: Pools, exchanges: Exchanges, heartbeat: Heartbeat) -> None:
         self.loop = loop
-        self.counters = counters
+        self.counters = exchanges.counters
+        self.heartbeat = heartbeat
         self.pending: dict[Pending, None] = {}
-        self._protocol = protocol
-        self._agent_id = agent_id
-        self._rep_endpoint = rep_endpoint
-        self._closed = closed
+        self._closed = exchanges.closed
         self._pools = pools
         self._exchanges = exchanges
-        self.heartbeat = heartbeat
         self._of: dict[tuple[str, str], Pipeline] = {}
         self._making = threading.Lock()
         self._helpers = Executor("pzc-client", threads=4)
@@ -91,9 +76,7 @@ class Pipelines:
                     raise AgentClosed(self._closed.reason)
                 pipeline = self._of.get(key)
                 if pipeline is None:
-                    own = self._rep_endpoint if peer.dialect == PZC00 else self._agent_id
-                    sealed = Sealed(peer, self._protocol, own, self.counters)
-                    pipeline = self._of[key] = Pipeline(self, peer, sealed)
+                    pipeline = self._of[key] = Pipeline(self, peer, self._pools.sealed(peer))
         return pipeline
 
     def drop(self, entry: Pending) -> bool:

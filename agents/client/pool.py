@@ -23,6 +23,7 @@ from collections.abc import Callable
 
 from ...protocol import limits
 from ...protocol.errors import PeerLost
+from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...transport import greeting
 from ...transport.channels import Channel
@@ -284,15 +285,21 @@ class Pools:
     def dedicated(self, peer: Peer, deadline: float, serializer: str) -> UnixExchange:
         """As `unix`, for whoever sends and receives himself, mostly in that serializer."""
         stream, nonce = greeting.connect(peer.agent_id, peer.endpoint, deadline)
-        binding = f"/{nonce}"
-        made = Sealed(peer, self._protocol, self._agent_id, self._counters, binding, stream, serializer)
-        return made.over(stream)
+        sealed = Sealed(peer, self._protocol, self._agent_id, self._counters, f"/{nonce}", stream, serializer)
+        return sealed.over(stream)
 
     def tcp(self, peer: Peer) -> Connection:
         """A new ZeroMQ connection to an endpoint."""
-        own = self._rep_endpoint if peer.dialect != "PZC01" else self._agent_id
         channel = Channel(self._loop.context, peer.endpoint)
-        return Connection(channel, "tcp", peer, self._protocol, own, self._counters)
+        return Connection(channel, "tcp", peer, self._protocol, self._own(peer), self._counters)
+
+    def sealed(self, peer: Peer) -> Sealed:
+        """What makes and reads the messages of a ZeroMQ connection that is somebody else's."""
+        return Sealed(peer, self._protocol, self._own(peer), self._counters)
+
+    def _own(self, peer: Peer) -> str:
+        """What this agent calls itself there."""
+        return self._rep_endpoint if peer.dialect == PZC00 else self._agent_id
 
     def let_go(self, used: object) -> None:
         """Something is open no longer."""
