@@ -45,10 +45,14 @@ class Exclusive:
 
     Attributes:
         token: what tells this holder from others with the same key and agent.
+        used: True from the first `acquire` on. A request without the token then says as whom it comes
+            (``as``), so that one sent by another thread while the lock is taken or given back is not
+            refused because of this very lock. Only those on their way at the first `acquire` may be.
     """
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
+        self.used = self._held = False
         self._count = 0
         self._owner = ""
         self._mutex = threading.Lock()
@@ -58,12 +62,13 @@ class Exclusive:
         self._running = 0
         self._returning = False
 
-    def begin_call(self, served: Served) -> str | None:
-        """The token for a call, until `end_call`; None when the lock has just been given back."""
+    def begin_call(self, options: dict[str, Any]) -> bool:
+        """Say in the options of a call that it relies on the lock; True when it does, until `end_call`."""
         with self._counting:
-            if served.lock_token is not None:
-                self._running += 1
-            return served.lock_token
+            held = self._held
+            self._running += held
+            options["lock" if held else "as"] = self.token
+            return held
 
     def end_call(self, _: object = None) -> None:
         """A call that carried the token is over; any thread."""
@@ -87,10 +92,10 @@ class Exclusive:
         try:
             if not self._count:
                 peer = served.need("be locked")
-                served.lock_used = True
+                self.used = True
                 self._owner = self._take(served, peer, {"pzc": "lock", "token": self.token, **terms})
                 self._let_go = served.client.heartbeat.hold(peer)
-                served.lock_token = self.token
+                self._held = True
             self._count += 1
             return self._owner
         finally:
@@ -148,14 +153,14 @@ class Exclusive:
         self._enter(served.timeout)
         try:
             self._count = max(0, self._count - 1)
-            if self._count or served.lock_token is None:
+            if self._count or not self._held:
                 return
             deadline = time.monotonic() + served.timeout
             with self._calls:
-                served.lock_token, self._returning = None, True
+                self._held, self._returning = False, True
                 self._calls.wait_for(lambda: not self._running, served.timeout)
                 self._returning = False
-            self._forget(served)
+            self._forget()
             left = max(_LEAST, deadline - time.monotonic())
             try:
                 reply = served.ask({"pzc": "unlock", "token": self.token}, left)
@@ -167,16 +172,16 @@ class Exclusive:
         finally:
             self._mutex.release()
 
-    def _forget(self, served: Served) -> None:
-        served.lock_token = None
+    def _forget(self) -> None:
+        self._held = False
         let_go, self._let_go = self._let_go, _nothing
         let_go()
 
     def drop(self, served: Served) -> None:
         """Give it back without waiting: the proxy is being closed."""
-        if served.lock_token is not None:
+        if self._held:
             self._count = 0
-            self._forget(served)
+            self._forget()
             self._withdraw(served)
 
 

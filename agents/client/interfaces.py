@@ -48,8 +48,6 @@ class Served(Protocol):
         timeout: of a call that has none of its own, in seconds.
         transport: of a call that has none of its own.
         abort: ends the waits for its calls.
-        lock_token: what every request carries while the lock is held.
-        lock_used: True from the first `lock` on.
         anchor: what keeps the proxy open as long as it lives.
     """
 
@@ -59,8 +57,6 @@ class Served(Protocol):
     timeout: float
     transport: str
     abort: AbortSignal
-    lock_token: str | None
-    lock_used: bool
     anchor: Callable[[], object] | None
 
     @property

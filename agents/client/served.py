@@ -95,11 +95,7 @@ class ServedObject:
     Attributes:
         server: id of the agent that the endpoint was last known to belong to.
         abort: ends the waits for its calls.
-        lock_token: what every request carries while the lock is held: it relies on that.
-        lock_used: True from the first `lock` on. A request without the token then says as whom it comes
-            (``as``), so that one sent by another thread while the lock is taken or given back is not
-            refused because of this very lock. Only those on their way at the first `lock` may be.
-        exclusive: its lock.
+        exclusive: its lock; a call says whether it relies on that.
         follower: by which it follows a server that has a name; None for one that has not.
         anchor: what keeps it open as long as it lives; None when `close` is called by hand.
     """
@@ -116,8 +112,6 @@ class ServedObject:
         self.transport = transport
         self.server = peer.agent_id
         self.abort = self.client.new_abort()
-        self.lock_token: str | None = None
-        self.lock_used = False
         self.exclusive = Exclusive()
         self.anchor: Callable[[], object] | None = None
         self.follower: Follower | None = None
@@ -141,7 +135,7 @@ class ServedObject:
         """
         if self._closed:
             self._refuse_closed()
-        relies = self.lock_used and self._rely(options)
+        relies = self.exclusive.used and self.exclusive.begin_call(options)
         try:
             return self.client.call(self, action, options, terms)
         except SerializerRefused as error:
@@ -155,7 +149,7 @@ class ServedObject:
         """As `request`, without waiting; never blocks. The future of a one-way call ends when it was sent."""
         if self._closed:
             self._refuse_closed()
-        relies = self.lock_used and self._rely(options)
+        relies = self.exclusive.used and self.exclusive.begin_call(options)
         try:
             future = self.client.submit(self, action, options, terms)
         except BaseException:
@@ -165,12 +159,6 @@ class ServedObject:
         if relies:
             future.when_done(self.exclusive.end_call)
         return future
-
-    def _rely(self, options: dict[str, Any]) -> bool:
-        """Say of a call that it relies on the lock, until `Exclusive.end_call`; else as whom it comes."""
-        token = self.exclusive.begin_call(self)
-        options["as" if token is None else "lock"] = self.exclusive.token
-        return token is not None
 
     def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply:
         """A control request; errors as `request`."""
