@@ -118,8 +118,8 @@ class Client(Exchanges):
                 ref.endpoint, content, seconds, started, transport, ref.abort
             )
         else:
-            if self.known(ref.endpoint) is None:
-                self._find_again(ref, seconds)
+            if self.known(ref.endpoint) is None and ref.follower is not None:
+                self.reach(ref.here, seconds)  # it may have moved with its name
             answer, message, word = self.exchange(
                 ref.endpoint, content, seconds, started, transport, ref.abort, here=True
             )
@@ -324,11 +324,6 @@ class Client(Exchanges):
         """As `exchange`, again and again when the peer is lost."""
         once = partial(self.exchange, endpoint, content, seconds, started, transport, abort, recover=False)
         return repeated(once, seconds, self.closed, partial(self.forget, endpoint))
-
-    def _find_again(self, ref: Served, seconds: float) -> None:
-        """Shake hands with a server that may have moved with its name."""
-        if ref.place(0.0) is not None:
-            self.reach(lambda left: ref.place(left) or Place(ref.endpoint), seconds)
 
 
 class _Clients(Table):

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ...discovery.records import Place
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
+from ..interfaces import Follower
 from .abort import AbortSignal
 from .heartbeat import Heartbeat
 
@@ -49,6 +50,7 @@ class Served(Protocol):
         transport: of a call that has none of its own.
         abort: ends the waits for its calls.
         anchor: what keeps the proxy open as long as it lives.
+        follower: by which it follows a server that has a name; None for one that has not.
     """
 
     endpoint: str
@@ -58,6 +60,7 @@ class Served(Protocol):
     transport: str
     abort: AbortSignal
     anchor: Callable[[], object] | None
+    follower: Follower | None
 
     @property
     def client(self) -> Owner:
@@ -68,8 +71,8 @@ class Served(Protocol):
         """The peer; Refused for an original Pizco, which cannot do that."""
         ...
 
-    def place(self, left: float) -> Place | None:
-        """Where it is when it moves with its name; None for what has no name."""
+    def here(self, left: float) -> Place:
+        """Where it is now; a server with a name may move."""
         ...
 
     def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply:

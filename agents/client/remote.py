@@ -11,7 +11,6 @@ from typing import Any
 from typing import Protocol as Form
 
 from ...delivery.policies import Policy
-from ...discovery.records import Place
 from ...protocol import limits
 from ...protocol.contents import as_table, ps_message
 from ...protocol.frames import PZC00
@@ -141,12 +140,9 @@ class RemoteObject(ServedObject):
 
     def _find_table(self, deadline: float) -> Reply:
         """Ask at the server's present place: it may move while it is looked for."""
-        found = self.agent.reach(self._here, max(0.001, deadline - time.monotonic()))
+        found = self.agent.reach(self.here, max(0.001, deadline - time.monotonic()))
         self.peer = found.peer
         return self._ask_table(found.left)
-
-    def _here(self, left: float) -> Place:
-        return Place(self.endpoint, settled=False)
 
     def _ask_table(self, seconds: float, idempotent: bool = False) -> Reply:
         self.root = root_of(self.target, self.peer)

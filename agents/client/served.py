@@ -180,9 +180,9 @@ class ServedObject:
             raise Refused(f"an original Pizco cannot {what}, and {self.endpoint} is one")
         return self.peer
 
-    def place(self, left: float) -> Place | None:
+    def here(self, left: float) -> Place:
         """See `Served`."""
-        return None if self.follower is None else Place(self.endpoint, settled=False)
+        return Place(self.endpoint, settled=False)
 
     def arrived(self, value: Any) -> Any:
         """A result; a proxy that came so asks with the keys that this one has."""
