@@ -21,7 +21,6 @@ from ...transport.wire import Protocol
 from ..interfaces import Subscription
 from ..signals import Slot
 from . import answers, described, originals
-from .answers import REMOTE
 from .described import About, Entry
 from .exchanges import repeated
 from .handles import Leases
@@ -31,8 +30,6 @@ from .slots import SLOT_POLICY, Slots
 from .terms import IDEMPOTENT, checked_target, checked_timeout, checked_transport
 
 logger = logging.getLogger("pzc.proxy")
-
-__all__ = ["REMOTE", "SLOT_POLICY", "Holder", "RemoteObject"]
 
 _TOLD = ("type", "members")
 """What an answer has that describes something with its members."""
@@ -95,7 +92,6 @@ class RemoteObject(ServedObject):
         self._refer = refer
         self._described: dict[Path, About] = {}
         self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
-        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._outdated = False
         self._completions: originals.Completions | None = None
         try:
@@ -286,12 +282,8 @@ class RemoteObject(ServedObject):
             self.endpoint, text(path), policy=policy or SLOT_POLICY, timeout=self.timeout
         )
         vars(subscription)["_pzc_owner"] = self.anchor and self.anchor()  # which keeps this open
-        with self._mutex:
-            if not self._closed:
-                self._subscriptions.add(subscription)
-                return subscription
-        subscription.close()
-        return self._refuse_closed()
+        self.own(subscription)
+        return subscription
 
     @property
     def name(self) -> str:
@@ -324,10 +316,6 @@ class RemoteObject(ServedObject):
             return
         super().close()
         self.exclusive.drop(self)
-        with self._mutex:
-            subscriptions = list(self._subscriptions)
-        for subscription in subscriptions:
-            subscription.close()
         self._slots.close()
         if self._completions is not None:
             self._completions.close(f"the proxy of {self.target} was closed")

@@ -20,7 +20,6 @@ from ...transport.loop import Loop
 from ...transport.settings import Settings
 from ..interfaces import Finder, Follower, Found, Subscriber
 from . import answers
-from .answers import REMOTE
 from .client import Client
 from .described import Entry
 from .exclusive import Exclusive
@@ -250,9 +249,17 @@ class ServedObject:
         future.finish(error=Refused(f"nobody listens to the results of {self.endpoint}"))
 
     def own(self, belonging: Closable) -> None:
-        """Close something, if it still lives, when this one is closed."""
+        """Close something, if it still lives, when this one is closed.
+
+        Raises:
+            AgentClosed: when that has happened, and so to the other as well.
+        """
         with self._mutex:
-            self._belongings.add(belonging)
+            if not self._closed:
+                self._belongings.add(belonging)
+                return
+        belonging.close()
+        self._refuse_closed()
 
     def close(self) -> None:
         """Refuse what comes, end what waits, close what was made of it. Again: no effect."""
@@ -269,6 +276,3 @@ class ServedObject:
 
     def _refuse_closed(self) -> NoReturn:
         raise AgentClosed(f"the proxy of {self.endpoint} was closed")
-
-
-__all__ = ["REMOTE", "Closable", "ServedObject"]
