@@ -79,8 +79,8 @@ class RemoteObject(ServedObject):
         target: str,
         timeout: float | None,
         protocol: Protocol | None,
-        transport: str | None = None,
-        refer: Refer | None = None,
+        transport: str | None,
+        refer: Refer,
     ) -> None:
         checked_target(target)
         checked_timeout(timeout)
@@ -229,7 +229,6 @@ class RemoteObject(ServedObject):
             about: what was told of it.
             leases: what keeps it there.
         """
-        assert self._refer is not None
         return self._refer(self, path, about, leases)
 
     def _alive(self) -> Callable[[], object]:
