@@ -54,23 +54,20 @@ class Link:
 
     def members(self, path: Path) -> dict[str, Entry]:
         """What the server tells of the members of something, within half a second; else nothing."""
-        return self._soon(partial(_members, path)) or {}
+        found = start(partial(self._members, path))
+        with suppress(PzcError, TimeoutError):
+            return found.result(limits.current.completion)
+        return {}
 
     def entry(self, path: Path) -> Entry:
         """What the table says that something stands in, likewise."""
         last = path[-1] if path else ()
         return self.members(path[:-1]).get(last, {}) if isinstance(last, str) else {}
 
-    def _soon(self, ask: Callable[[RemoteObject], Any]) -> Any:
-        found = start(partial(self._ask_now, ask))
-        with suppress(PzcError, TimeoutError):
-            return found.result(limits.current.completion)
-        return None
-
-    def _ask_now(self, ask: Callable[[RemoteObject], Any]) -> Any:
+    def _members(self, path: Path) -> dict[str, Entry]:
         self._meet()
         remote = self.remote
-        return None if remote is None else ask(remote)
+        return {} if remote is None else remote.about((*remote.root, *path)).members
 
     async def connect(self) -> RemoteObject:
         """The remote object, connected by the first who asks.
@@ -126,7 +123,3 @@ class Link:
             self._closed = True
         if self.proxy is not None:
             self.proxy._proxy_stop_me()
-
-
-def _members(path: Path, remote: RemoteObject) -> dict[str, Entry]:
-    return remote.about((*remote.root, *path)).members

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from ....delivery.policies import Policy
@@ -228,7 +229,7 @@ class RemoteReference:
 
     async def _do_subscribe(self, policy: Policy | None = None) -> Subscription:
         await self._link.connect()
-        return await in_thread(partial(self._link.subscribe, self._path, policy), _close)
+        return await in_thread(partial(self._link.subscribe, self._path, policy), methodcaller("close"))
 
     async def _do_emit(self, *values: Any, **named: Any) -> None:
         remote = self._link.remote or await self._link.connect()
@@ -253,10 +254,6 @@ class RemoteReference:
         given = None if slot is None else in_loop(slot, remote, name)
         end_own(remote, name, given)
         await in_thread(partial(remote.disconnect, name, given))
-
-
-def _close(subscription: Subscription) -> None:
-    subscription.close()
 
 
 def _named(server: str, value: object) -> object:
