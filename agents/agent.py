@@ -36,7 +36,7 @@ from ..transport.executor import Executor
 from ..transport.settings import load
 from ..transport.tables import Table
 from ..transport.wire import Protocol
-from .client.client import Client, new_client
+from .client.client import Client
 from .client.named_client import NamedClient
 from .flows import Flows
 from .naming.announcing import Announcing
@@ -105,7 +105,7 @@ class Agent:
         self._pid = os.getpid()
         self._naming = Naming(
             self.settings, self.protocol, name or "", namespace, partition, discovery, self._answers,
-            self._choose, new_client, remap, names,
+            self._choose, Client, remap, names,
         )  # fmt: skip
         self.name = self._naming.called
         self._callbacks = Executor(
@@ -151,9 +151,9 @@ class Agent:
         )
         self._telling = Telling(owner, self.publish, self.statistics)
         self._control.words.update(self._publishing.words)
-        self.client = Client(owner, protocol, self.agent_id, self.rep_endpoint, counters)
+        self.client = Client(owner, protocol, self.agent_id, counters, self.rep_endpoint)
         self._named = NamedClient(owner, self.client, self._naming, self.check_usable)
-        self._subscribing = Subscribing(protocol, counters, self.client, new_client, self.settings, self.name)
+        self._subscribing = Subscribing(protocol, counters, self.client, Client, self.settings, self.name)
         self._listening = Listening(
             self._subscribing, self._callbacks, self._named, self._naming,
             partial(Watching, self._naming), partial(Coroutines, self.name), self.check_usable,

@@ -9,14 +9,14 @@ from ..discovery.records import Entry
 from ..discovery.site import Site
 from ..transport.settings import load
 from ..transport.wire import Protocol
-from .client.client import new_client
+from .client.client import Client
 from .naming import participants
 from .naming.discovering import Participant
 
 
 def acquire(site: Site, protocol: Protocol) -> Participant:
     """The process's participant of a site; arguments and errors as `participants.acquire`."""
-    return participants.acquire(site, protocol, new_client)
+    return participants.acquire(site, protocol, Client)
 
 
 def discover(

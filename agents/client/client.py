@@ -55,8 +55,8 @@ class Client(Exchanges):
         loop: of the I/O thread; not given back.
         protocol: formats and checks.
         agent_id: sender of PZC01 messages.
-        rep_endpoint: sender of PZC00 messages.
         counters: where oddities are counted.
+        rep_endpoint: sender of PZC00 messages; default none, for one that answers to nobody.
 
     Attributes:
         closed: set by `hang_up`.
@@ -64,13 +64,11 @@ class Client(Exchanges):
     """
 
     def __init__(
-        self, loop: Loop, protocol: Wire, agent_id: str, rep_endpoint: str = "",
-        counters: Counters | None = None,
-    ) -> None:  # fmt: skip
+        self, loop: Loop, protocol: Wire, agent_id: str, counters: Counters, rep_endpoint: str = ""
+    ) -> None:
         self.loop = loop
         self.protocol = protocol
         self.agent_id = agent_id
-        counters = Counters() if counters is None else counters
         closed = AbortSignal()
         pools = Pools(loop, protocol, agent_id, rep_endpoint, counters, closed)
         super().__init__(protocol, pools, closed, counters)
@@ -339,8 +337,3 @@ class _Clients(Table):
 
 
 _clients = _Clients()
-
-
-def new_client(loop: Loop, protocol: Wire, agent_id: str, counters: Counters) -> Client:
-    """A client with an agent id of its own, which answers to nobody."""
-    return Client(loop, protocol, agent_id, counters=counters)

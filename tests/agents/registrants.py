@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 from pzc import Protocol
-from pzc.agents.client.client import new_client
+from pzc.agents.client.client import Client
 from pzc.agents.naming.registering import Registering
 from pzc.discovery.datagrams import Reader, write
 from pzc.discovery.records import Advertise, AgentRecord, Announcement, Heartbeat, mixed
@@ -49,7 +49,7 @@ class Registrant:
         self._sequence = 0
         self._changed = threading.Condition()
         self._loop = loops.acquire()
-        self.registering = Registering(self._loop, protocol, endpoint, self.process, new_client)
+        self.registering = Registering(self._loop, protocol, endpoint, self.process, Client)
         self.registering.graph.listen(self._notify)
 
     def start(self) -> Registrant:
