@@ -125,8 +125,8 @@ class Participant:
             )
             self._loop.run(self._work)
             if site.registry:
-                self.registering = Registering(self._loop, protocol, site.registry, self.process, new_client)
-                self.registering.start(self)
+                self.registering = Registering(self._loop, protocol, site.registry, new_client, self)
+                self.registering.start()
         except BaseException:
             loops.release(self._loop)
             raise

@@ -25,7 +25,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, cast
@@ -58,7 +58,13 @@ MEET_TIMEOUT = 1.0
 
 
 class Registrant(Protocol):
-    """What is told to a registry, and learns from it. Called in the I/O thread; must not wait."""
+    """What is told to a registry, and learns from it. Called in the I/O thread; must not wait.
+
+    Attributes:
+        process: id of this process in announcements.
+    """
+
+    process: bytes
 
     def beat(self, local: bool) -> list[bytes]:
         """A heartbeat of this process, for its own host or for all others."""
@@ -92,8 +98,8 @@ class Registering:
         loop: does the work.
         protocol: signs and verifies.
         endpoint: REP endpoint of the registry.
-        process: id of this process in announcements.
         new_client: makes what asks the registry.
+        registrant: tells of this process, and learns of others.
 
     Attributes:
         state: see the module's docstring.
@@ -102,17 +108,21 @@ class Registering:
     """
 
     def __init__(
-        self, loop: Loop, protocol: wire.Protocol, endpoint: str, process: bytes, new_client: NewClient
+        self,
+        loop: Loop,
+        protocol: wire.Protocol,
+        endpoint: str,
+        new_client: NewClient,
+        registrant: Registrant,
     ) -> None:
         self.endpoint = endpoint
         self.state = "away"
         self.error = ""
         self.graph = Connections()
         self._loop = loop
-        self._process = process
-        counters = Counters()
-        self._client = new_client(loop, protocol, os.urandom(16).hex(), counters)
-        self._registrant: Registrant | None = None
+        self._process = registrant.process
+        self._client = new_client(loop, protocol, os.urandom(16).hex(), Counters())
+        self._registrant = registrant
         self._peer: Peer | None = None
         self._cursor: list[Any] = ["", 0]
         self._tells = True
@@ -125,9 +135,8 @@ class Registering:
         self._timer: Timer | None = None
         self._closed = False
 
-    def start(self, registrant: Registrant) -> None:
+    def start(self) -> None:
         """Begin; any thread."""
-        self._registrant = registrant
         self._loop.call(self._meet)
 
     def changed(self) -> None:
@@ -192,7 +201,7 @@ class Registering:
         self._peer, self.state, self.error = peer, "connected", ""
         if time.monotonic() >= self._lost + limits.current.names_held:
             self._cursor = ["", 0]
-        elif peer.details["registry"] == self._cursor[0] and self._registrant is not None:
+        elif peer.details["registry"] == self._cursor[0]:
             self._registrant.back()
         self._news, self._telling = True, False
         self._ask(WAIT)
@@ -210,7 +219,7 @@ class Registering:
             )
         before = self.state
         self.state, self._peer, self._round = "away", None, self._round + 1
-        if before == "connected" and self._registrant is not None:
+        if before == "connected":
             self._lost = time.monotonic()
             self._registrant.silent()
         if self._timer is None:
@@ -231,12 +240,12 @@ class Registering:
     def _ask(self, wait: float) -> None:
         """Ask for news; the answer to a question that may wait is followed by the next one."""
         peer = self._peer
-        if peer is None or self._registrant is None or self._closed:
+        if peer is None or self._closed:
             return
         content = {
             "pzc": "relay", "process": self._process.hex() if self._tells else "", "host": host_token(),
             "cursor": self._cursor, "edges": self.graph.snapshot()[0], "wait": wait,
-            **self._told(self._registrant),
+            **self._told(),
         }  # fmt: skip
         try:
             answer = self._client.submit_to(peer, content, wait + LATE)
@@ -244,18 +253,15 @@ class Registering:
             self._lose(exc)
             return
         done = partial(self._on_answer, self._round, wait > 0)
-        answer.add_done_callback(partial(self._later, done))
+        answer.add_done_callback(lambda told: self._loop.call(partial(done, told)))
 
-    def _told(self, registrant: Registrant) -> dict[str, Any]:
+    def _told(self) -> dict[str, Any]:
         if not self._tells:
             return {}
         news, self._news = self._news, False
-        local, others = map(registrant.whole if news else registrant.beat, (True, False))
+        local, others = map(self._registrant.whole if news else self._registrant.beat, (True, False))
         told = {"beats": {"local": local[:1], "others": others[:1]}}
         return {**told, "whole": {"local": local[1:], "others": others[1:]}} if news else told
-
-    def _later(self, done: Callable[[Future[Reply]], None], answer: Future[Reply]) -> None:
-        self._loop.call(partial(done, answer))
 
     def _on_answer(self, asked: int, goes_on: bool, answer: Future[Reply]) -> None:
         if self._closed or asked != self._round or self._peer is None:
@@ -280,18 +286,15 @@ class Registering:
         self._tell_news()
 
     def _take(self, told: dict[str, Any]) -> None:
-        registrant = self._registrant
-        if registrant is None:
-            return
         incarnation, cursor = told["cursor"]
         if self._cursor[0] not in ("", incarnation):
-            registrant.silent()
+            self._registrant.silent()
         if incarnation != self._cursor[0] or cursor > self._cursor[1]:
             self._cursor = [str(incarnation), int(cursor)]
         if gone := [bytes.fromhex(process) for process in told["gone"]]:
-            registrant.lost(gone)
+            self._registrant.lost(gone)
         if datagrams := datagrams_of(told["datagrams"]):
-            registrant.heard(datagrams)
+            self._registrant.heard(datagrams)
         self._news = self._news or (self._tells and not told["known"])
         if "edges" in told:
             self.graph.replace(*told["edges"])

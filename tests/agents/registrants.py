@@ -49,11 +49,11 @@ class Registrant:
         self._sequence = 0
         self._changed = threading.Condition()
         self._loop = loops.acquire()
-        self.registering = Registering(self._loop, protocol, endpoint, self.process, Client)
+        self.registering = Registering(self._loop, protocol, endpoint, Client, self)
         self.registering.graph.listen(self._notify)
 
     def start(self) -> Registrant:
-        self.registering.start(self)
+        self.registering.start()
         return self
 
     def beat(self, local: bool) -> list[bytes]:
