@@ -11,8 +11,7 @@ from typing import Any
 from ..agents.signals import SlotList
 from ..delivery.policies import Policy
 from ..protocol import limits
-from . import binding
-from .gui import Gui
+from .gui import Gui, is_gone
 
 
 class Connection:
@@ -75,7 +74,7 @@ class Connection:
                 self._posted = False
                 return
             values = self._waiting.popleft()
-        if binding.is_gone(self._owner):
+        if is_gone(self._owner):
             self.close()
             return
         self._gui.post(self._call)

@@ -1,10 +1,12 @@
-"""What brings work from any thread to the GUI thread: one for each application object."""
+"""What brings work from any thread to the GUI thread, one for each application object; what knows Qt."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import logging
+import sys
 import threading
 import time
 from collections import deque
@@ -13,11 +15,40 @@ from functools import lru_cache
 from typing import Any
 
 from ..protocol import limits
-from . import binding
+from ..protocol.errors import ConfigError, MissingRequirement
 
 logger = logging.getLogger("pzc.qt")
 
 Work = Callable[[], object]
+
+BINDINGS = ("PySide6", "PyQt6")
+"""Packages that are known, the first one first."""
+
+
+def core() -> Any:
+    """``QtCore`` of the binding that this program has imported, else of the first one that is installed.
+
+    Raises:
+        MissingRequirement: when there is none.
+    """
+    for name in (*(each for each in BINDINGS if f"{each}.QtCore" in sys.modules), *BINDINGS):
+        try:
+            return importlib.import_module(f"{name}.QtCore")
+        except ImportError:
+            continue
+    raise MissingRequirement(f"pzc.qt needs {' or '.join(BINDINGS)}: pip install PySide6-Essentials")
+
+
+def is_gone(thing: object) -> bool:
+    """True for a wrapper whose Qt object was deleted."""
+    for module, test in (("shiboken6", "isValid"), ("PyQt6.sip", "isdeleted")):
+        look = getattr(sys.modules.get(module), test, None)
+        try:
+            if look is not None and bool(look(thing)) is (test == "isdeleted"):
+                return True
+        except TypeError:  # a wrapper of the other binding, or none
+            continue
+    return False
 
 
 @lru_cache(maxsize=1)
@@ -25,7 +56,7 @@ def _bell_of(qt: Any) -> Any:
     class Bell(qt.QObject):
         """Lives in the GUI thread; `rung` may be emitted in any."""
 
-        rung = binding.signal(qt)()
+        rung = (getattr(qt, "Signal", None) or qt.pyqtSignal)()
 
     return Bell
 
@@ -106,8 +137,10 @@ def gui() -> Gui:
         MissingRequirement: without a Qt binding.
     """
     global _current
-    qt = binding.core()
-    application = binding.application(qt)
+    qt = core()
+    application = qt.QCoreApplication.instance()
+    if application is None:
+        raise ConfigError("there is no QApplication yet: make it before pzc.qt is used")
     if _current is None or _current.application is not application:
         if _current is not None:
             _current.close()
