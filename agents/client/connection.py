@@ -15,7 +15,6 @@ replies cannot be stolen, and a timeout costs that one connection, never the pee
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from time import time_ns
 from typing import Any, cast
@@ -170,7 +169,7 @@ class Sealed:
             SerializeError, LocalProtocolError: when it cannot be sent.
         """
         return self._session.seal(
-            content, time_ns() // 1_000_000, self.count(), serializer=_serializer(content)
+            content, time_ns() // 1_000_000, self.count(), serializer=serializer_of(content)
         )
 
     def open(self, frames: list[Buffer], *, proved: bool = False) -> Message:
@@ -239,7 +238,7 @@ class Connection(Sealed):
     """
 
     __slots__ = (
-        "_exchange", "_many", "endpoint", "kind", "note", "proved", "since", "transport", "used"
+        "_exchange", "endpoint", "kind", "note", "proved", "since", "transport", "used"
     )  # fmt: skip
 
     def __init__(
@@ -258,9 +257,8 @@ class Connection(Sealed):
         super().turn_to(peer)
         transport, session = self.transport, self._session
         self._exchange: Exchange
-        self._many: UnixExchange  # only over a Unix connection
         if isinstance(transport, Stream) and isinstance(session, Session):
-            self._exchange = self._many = self.over(transport)
+            self._exchange = self.over(transport)
         else:
             self._exchange = Exchange(transport, session, self.count, self._read_other)
 
@@ -278,21 +276,8 @@ class Connection(Sealed):
         """Send a request that wants no answer; errors as `exchange`."""
         exchange = self._exchange
         exchange.asked, exchange.sent = "", False
-        exchange.send(content, deadline, serializer=_serializer(content))
+        exchange.send(content, deadline, serializer=serializer_of(content))
         exchange.sent = True
-
-    def pack(self, content: object) -> tuple[str, Buffer]:
-        """A request over a Unix connection, expressed now, for `post_many`; errors as `exchange`."""
-        word = None if content.__class__ is tuple else _serializer(content)
-        return self._many.session.pack(content, word)
-
-    def post_many(self, packed: Sequence[tuple[str, Buffer]], deadline: float) -> list[str]:
-        """Send requests that `pack` has made, in few writes; their ids. Errors as `exchange`."""
-        return self._many.send_many([(each, None) for each in packed], deadline, packed=True)
-
-    def receive_many(self, deadline: float, abort: threading.Event) -> list[Message]:
-        """The next message and all that came with it, verified; errors as `exchange`."""
-        return self._many.receive_many(deadline, abort)
 
     def exchange(self, content: object, deadline: float, abort: threading.Event) -> Answer:
         """The reply to a request.
@@ -308,7 +293,7 @@ class Connection(Sealed):
             SignatureError, RemoteProtocolError: for a reply that cannot be taken.
         """
         exchange, self.note = self._exchange, None
-        name = None if content.__class__ is tuple else _serializer(content)
+        name = None if content.__class__ is tuple else serializer_of(content)
         message = exchange.ask(content, deadline, abort, name)
         while True:
             if message.msgid == exchange.asked or (self.original and is_word(message.decode(), "")):
@@ -357,7 +342,7 @@ class LocalConnection:
         return answer, self._message, answer[1] if answer.__class__ is tuple and len(answer) == 3 else ""
 
 
-def _serializer(content: object) -> str | None:
+def serializer_of(content: object) -> str | None:
     """That of a request; None for the session's own."""
     if content.__class__ is dict:
         return "json" if control(content) in _PLAIN else None

@@ -23,10 +23,11 @@ from ...protocol.errors import PzcError
 from ...protocol.frames import PZC00
 from ...protocol.message import Message
 from ...transport.endpoints import connect, new_socket
+from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
 from ...transport.parts import is_readable, receive_parts, send_parts
 from .abort import AbortSignal
-from .connection import Connection, Sealed
+from .connection import Sealed, serializer_of
 from .pending import Pending
 
 logger = logging.getLogger("pzc.requests")
@@ -139,7 +140,7 @@ class UnixTransport:
     """The Unix connection of one pipeline, whose server reads on while calls run.
 
     Args:
-        connection: taken over.
+        exchange: with the peer, taken over.
         deliver: gets what comes.
         lose: told of this transport, and why, when the connection is over.
         closed: ends the wait.
@@ -150,12 +151,12 @@ class UnixTransport:
 
     def __init__(
         self,
-        connection: Connection,
+        exchange: UnixExchange,
         deliver: Deliver,
         lose: Callable[[UnixTransport, PzcError], object],
         closed: AbortSignal,
     ) -> None:
-        self._connection = connection
+        self._exchange = exchange
         self._deliver = deliver
         self._lose = lose
         self._closed = closed
@@ -166,7 +167,8 @@ class UnixTransport:
 
     def make(self, entry: Pending) -> None:
         """Express a request, which gets its id when it is written; as `ZmqTransport.make`."""
-        entry.made = packed = self._connection.pack(entry.content)
+        word = None if entry.content.__class__ is tuple else serializer_of(entry.content)
+        entry.made = packed = self._exchange.session.pack(entry.content, word)
         entry.size = FRONT + len(packed[1])
 
     def free(self) -> bool:
@@ -179,7 +181,8 @@ class UnixTransport:
         Raises:
             PzcError: when the connection is over, or the server takes nothing; then none of them went.
         """
-        ids = self._connection.post_many([entry.made for entry in entries], time.monotonic() + _TAKES)
+        made = [(entry.made, None) for entry in entries]
+        ids = self._exchange.send_many(made, time.monotonic() + _TAKES, packed=True)
         for entry, msgid in zip(entries, ids, strict=True):
             entry.msgid = msgid
 
@@ -187,20 +190,20 @@ class UnixTransport:
         _receivers.add(threading.get_ident())
         try:
             while True:
-                messages = self._connection.receive_many(math.inf, self._closed)
+                messages = self._exchange.receive_many(math.inf, self._closed)
                 try:
                     self._deliver(messages)
                 except Exception:
-                    logger.exception("a reply of %s could not be handed out", self._connection.endpoint)
+                    logger.exception("a reply of %s could not be handed out", self._exchange.stream.peer)
         except PzcError as exc:
-            self._connection.close()
+            self._exchange.close()
             self._lose(self, exc)
         finally:
             _receivers.discard(threading.get_ident())
 
     def close(self) -> None:
         """End it; any thread."""
-        self._connection.close()
+        self._exchange.close()
 
 
 Transport = ZmqTransport | UnixTransport

@@ -147,24 +147,17 @@ class Pipelines:
         """Open a Unix connection for a pipeline; a helper's thread."""
         deadline = time.monotonic() + limits.current.greeting
         try:
-            connection = self._pools.unix(pipeline.peer, deadline)
+            exchange = self._pools.dedicated(pipeline.peer, deadline)
         except PzcError as exc:
             logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
             return
+        transport = UnixTransport(exchange, pipeline.deliver, pipeline.lose, self._closed)
         try:
-            answer, _, _ = connection.exchange({"pzc": "pipeline"}, deadline, self._closed)
-            if control(answer) != "pipeline":
+            answer = exchange.ask({"pzc": "pipeline"}, deadline, self._closed)
+            if control(answer.decode()) != "pipeline":
                 raise Refused("it does not read on")
-        except PzcError as exc:
-            connection.close()
-            logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
-            return
-        transport, last = (
-            UnixTransport(connection, pipeline.deliver, pipeline.lose, self._closed),
-            Pending(pipeline.peer, "ping", ANSWERS),
-        )
-        transport.start()
-        try:
+            last = Pending(pipeline.peer, "ping", ANSWERS)
+            transport.start()
             pipeline.go_over(transport, last)
             last.result(ANSWERS)
         except Exception as exc:  # it stays with tcp

@@ -282,7 +282,7 @@ class Pools:
         stream, nonce = greeting.connect(peer.agent_id, peer.endpoint, deadline)
         return Connection(stream, "unix", peer, self._protocol, self._agent_id, self._counters, f"/{nonce}")
 
-    def dedicated(self, peer: Peer, deadline: float, serializer: str) -> UnixExchange:
+    def dedicated(self, peer: Peer, deadline: float, serializer: str | None = None) -> UnixExchange:
         """As `unix`, for whoever sends and receives himself, mostly in that serializer."""
         stream, nonce = greeting.connect(peer.agent_id, peer.endpoint, deadline)
         sealed = Sealed(peer, self._protocol, self._agent_id, self._counters, f"/{nonce}", stream, serializer)
