@@ -38,12 +38,6 @@ OFFSET_WORTH_TELLING_MS = 5_000
 """Clock difference from which the peer is given the means to measure it."""
 
 
-def hello(answer: str = "") -> dict[str, str]:
-    """Content of a handshake request."""
-    content = {"pzc": "hello", "challenge": secrets.token_hex(8)}
-    return {**content, "answer": answer} if answer else content
-
-
 def read_hello(
     endpoint: str, sent: dict[str, str], reply: object, sent_ms: int, sender: str, key_id: str
 ) -> Peer:
@@ -114,10 +108,6 @@ def reachable(advertised: str, reached: str) -> str:
     return advertised
 
 
-def _host(endpoint: str) -> str:
-    return endpoints.split(endpoint)[0]
-
-
 _MAX_PROVED = 10_000
 
 Ask = Callable[[Peer, object, float], Reply]
@@ -167,7 +157,8 @@ class Peers:
 
     def learn(self, peer: Peer) -> None:
         """Remember a peer."""
-        if families.is_known(peer.endpoint) and _host(peer.pub_endpoint) == _host(peer.endpoint):
+        host, _ = endpoints.split(peer.endpoint)
+        if families.is_known(peer.endpoint) and endpoints.split(peer.pub_endpoint)[0] == host:
             families.learn(peer.pub_endpoint, families.is_ipv6(peer.endpoint))
         with self._lock:
             self._known[peer.endpoint] = peer
@@ -208,7 +199,9 @@ class Peers:
         return peer
 
     def _hello(self, endpoint: str, deadline: float, answer: str) -> Peer:
-        content, sent_ms = hello(answer), now_ms()
+        content, sent_ms = {"pzc": "hello", "challenge": secrets.token_hex(8)}, now_ms()
+        if answer:
+            content["answer"] = answer
         reply = accepted(self._ask(unmet(endpoint, PZC01), content, deadline))
         return read_hello(endpoint, content, reply.content, sent_ms, reply.sender, reply.key_id)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from ...protocol import limits
 from ...protocol.errors import PeerLost
@@ -155,11 +156,8 @@ class Pool:
             self._without_unix = ""
         for idle in (self._unix, self._tcp):
             while len(idle) > keep:
-                try:
-                    connection = idle.pop(0)
-                except IndexError:
-                    break
-                self.discard(connection)
+                with suppress(IndexError):  # another thread was quicker
+                    self.discard(idle.pop(0))
 
     def sweep(self, now: float) -> None:
         """Close what was found idle `connection_idle` seconds ago, but for one while somebody is here.
@@ -171,12 +169,9 @@ class Pool:
         for idle in (self._unix, self._tcp):
             for connection in [each for each in idle if each.used]:
                 connection.since, connection.used = now, False
-            while len(idle) > min(1, self.users) and not idle[0].used and idle[0].since < before:
-                try:
-                    connection = idle.pop(0)
-                except IndexError:
-                    break
-                self.discard(connection)
+            with suppress(IndexError):  # another thread was quicker
+                while len(idle) > min(1, self.users) and not idle[0].used and idle[0].since < before:
+                    self.discard(idle.pop(0))
 
     @property
     def empty(self) -> bool:

@@ -159,16 +159,11 @@ class RemoteObject(ServedObject):
 
     def _learn(self, path: Path) -> About:
         generation = self.generation
-        told = self.request("describe", {"on": to_wire(path), "about": True}, IDEMPOTENT)
-        return self.take_about(path, told, generation)
-
-    def take_about(self, path: Path, told: object, generation: int) -> About:
-        """Remember what a server answered to ``describe``, unless it may be out of date by now."""
-        fields = as_table(told)
+        fields = as_table(self.request("describe", {"on": to_wire(path), "about": True}, IDEMPOTENT))
         about = described.read(fields) if all(map(fields.__contains__, _TOLD)) else None
         if about is None:
             return About()
-        if generation == self.generation:
+        if generation == self.generation:  # else it may be out of date by now
             if len(self._described) >= limits.current.described_paths:
                 self._described = {self.root: self._described.get(self.root, About())}
             self._described[path] = about
