@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
+from ...protocol.contents import as_table
+
 Entry = dict[str, Any]
 
 
@@ -50,14 +52,12 @@ def _kind(entry: Entry) -> str:
     return f"{type_ or entry.get('kind', 'member')}{read_only}"
 
 
-def read(told: object) -> About | None:
-    """What a server answered to ``describe``; None for what cannot be used.
+def read(told: object) -> About:
+    """What a server answered to ``describe``; nothing is known from what cannot be used.
 
     A server of before told of members only; of an original one see `originals`.
     """
-    if not isinstance(told, dict):
-        return None
-    fields = cast("dict[str, Any]", told)
+    fields = as_table(told)
     members, type_ = fields.get("members"), fields.get("type")
     if not isinstance(type_, str) or not isinstance(members, Mapping | None):
         return About(members=_table(fields))

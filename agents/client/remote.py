@@ -123,7 +123,6 @@ class RemoteObject(ServedObject):
         original = self.peer.dialect == PZC00
         _, told = answers.read(reply, self.endpoint, self.hide_traceback)
         about = About(members=originals.table_of(told, self.endpoint)) if original else described.read(told)
-        about = about or About()
         serves = self.peer.details.get("serves")
         if not about.type and isinstance(serves, str):
             about = about._replace(type=serves)
@@ -160,9 +159,9 @@ class RemoteObject(ServedObject):
     def _learn(self, path: Path) -> About:
         generation = self.generation
         fields = as_table(self.request("describe", {"on": to_wire(path), "about": True}, IDEMPOTENT))
-        about = described.read(fields) if all(map(fields.__contains__, _TOLD)) else None
-        if about is None:
+        if not all(map(fields.__contains__, _TOLD)):
             return About()
+        about = described.read(fields)
         if generation == self.generation:  # else it may be out of date by now
             if len(self._described) >= limits.current.described_paths:
                 self._described = {self.root: self._described.get(self.root, About())}
