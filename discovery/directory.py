@@ -68,7 +68,6 @@ class Directory:
         counters: ``other_partition other_key names_kept own old skewed views_full``, processes and entries
             for which there is no room, of all keys or of theirs, ``processes_full entries_full``, and those
             that callers add.
-        skews: seconds of difference, of up to 100 processes that were left out for it.
     """
 
     def __init__(
@@ -84,7 +83,6 @@ class Directory:
         self.process = process
         self.max_skew = max_skew
         self.counters: dict[str, int] = {}
-        self.skews: dict[bytes, float] = {}
         self._index = Index()
         self._peers: dict[bytes, Peer] = {}
         self._gone: Quotas[bytes, tuple[int, float]] = Quotas()  # epoch, and up to which sequence it is over
@@ -169,7 +167,7 @@ class Directory:
             events += self._forget(peer, "restarted")
             peer = None
         if peer is None:
-            if not self._may_be_met(said, fresh, skew, key):
+            if not self._may_be_met(said, fresh, key):
                 return events
             peer = self._peers[said.process] = Peer(said.process, said.epoch, key)
             self._met.add(key)
@@ -233,7 +231,7 @@ class Directory:
         self.counters[what] = self.counters.get(what, 0) + 1
         return []
 
-    def _may_be_met(self, said: Announcement, fresh: bool, skew: float, key: str) -> bool:
+    def _may_be_met(self, said: Announcement, fresh: bool, key: str) -> bool:
         """Whether an announcement makes a process known."""
         if isinstance(said, Bye | Subscribe):
             return False
@@ -241,19 +239,12 @@ class Directory:
         if said.epoch < epoch or (said.epoch == epoch and said.sequence <= over):
             self._count("old")
         elif not fresh:
-            self._left_out(said, skew)
+            self._count("skewed")
         elif self._met.room(key) <= 0:
             self._count("processes_full")
         else:
             return True
         return False
-
-    def _left_out(self, said: Announcement, skew: float) -> None:
-        self._count("skewed")
-        self.skews.pop(said.process, None)
-        self.skews[said.process] = skew
-        if len(self.skews) > 100:
-            del self.skews[next(iter(self.skews))]
 
     def _view(self, peer: Peer, source: Source, said: Announcement) -> View | None:
         view = peer.views.get((source, said.view))
@@ -276,7 +267,6 @@ class Directory:
             self._silence.drop((peer.process, source, said.view))
         else:
             self._silence.set((peer.process, source, said.view), now + SILENCE)
-        self.skews.pop(peer.process, None)
         return [
             Conflict(entry, other)
             for one, two in self._doubts.pop(peer.process, ())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from .records import Entry
 
-Source = Literal["local", "static", "multicast", "relay", "registry"]
-SOURCES: tuple[Source, ...] = ("local", "static", "multicast", "relay", "registry")
+Source = Literal["multicast", "relay", "registry"]
+SOURCES: tuple[Source, ...] = get_args(Source)
 """Ways on which entries come, the best first."""
 
 Reason = Literal["bye", "silent", "withdrawn", "restarted"]

@@ -160,11 +160,6 @@ class PendingCall(Pending):
             self._client.wait_for_id(self)
         return f"{self.msgid}@{self.peer.endpoint}"
 
-    @property
-    def server(self) -> str:
-        """Id of the agent that the endpoint was last known to belong to."""
-        return self.ref.server
-
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Call ``fn`` with this future when it is done; not in the thread of the sockets."""
         super().add_done_callback(partial(self._client.call_back, fn))

@@ -138,7 +138,6 @@ def test_a_directory_that_starts_later_does_not_take_old_datagrams_for_new() -> 
         newcomer.receive(view, data)
     assert newcomer.known == {}
     assert newcomer.directory.counters["skewed"] > 0
-    assert all(-33 < skew < -30 for skew in newcomer.directory.skews.values())
 
 
 def test_without_a_key_a_clock_that_is_wrong_by_days_is_no_obstacle() -> None:
