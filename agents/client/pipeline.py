@@ -3,8 +3,7 @@
 They go over ZeroMQ, and over a Unix connection of their own as soon as there is one (see `.many`). They are
 written in the order in which they were submitted, as many as wait at once, by whoever may write just now: a
 thread that submits while nothing is under way, or while many wait, writes them itself; else the I/O thread
-does, as soon as it can, or when a part of what is under way has arrived. Each is found again by its id when
-its reply comes::
+does, as soon as it can, or when a part of what is under way has arrived. Replies are found by their ids::
 
     request    event                                          next
     -          submit                                         waiting
@@ -65,6 +64,10 @@ class Owner(Protocol):
     pending: dict[Pending, None]
     heartbeat: Heartbeat
 
+    def of(self, peer: Peer) -> Pipeline:
+        """The pipeline to a peer."""
+        ...
+
     def refused(self, entry: Pending, message: Message, content: Any) -> None:
         """A request was refused."""
         ...
@@ -105,6 +108,7 @@ class Pipeline:
         self._zmq = ZmqTransport(self._loop, sealed, self.deliver, self.refuse)
         self._transport: Transport = self._zmq
         self._told = -math.inf
+        self._unused = 0
         self.closed = False
 
     def submit(self, entry: Pending) -> None:
@@ -114,15 +118,16 @@ class Pipeline:
             SerializeError, LocalProtocolError: when it cannot be sent.
             AgentClosed: when the agent was stopped.
         """
-        if len(self._all) >= limits.current.deferred_calls:
-            entry.fail(
-                LocalLimit(f"{limits.current.deferred_calls} requests of this process are already unanswered")
-            )
+        most = limits.current.deferred_calls
+        if len(self._all) >= most:
+            entry.fail(LocalLimit(f"{most} requests of this process are already unanswered"))
             return
         pending, waiting = self._pending, self._waiting
         with self._order:
-            if self.closed:
-                raise AgentClosed("the agent was stopped")
+            if self.closed:  # nobody has used it for long, or the agent was stopped
+                self._owner.of(self.peer).submit(entry)
+                return
+            self._unused = 0
             transport = self._transport
             transport.make(entry)
             self._all[entry] = pending[entry] = None
@@ -278,14 +283,12 @@ class Pipeline:
             last: a request that goes over ZeroMQ first.
 
         Raises:
-            AgentClosed: when the agent was stopped.
+            AgentClosed: when the agent was stopped, or nobody has asked the peer for long.
         """
         with self._order:
-            try:
-                self.submit(last)
-            except BaseException:
-                transport.close()
-                raise
+            if self.closed:
+                raise AgentClosed(f"{self.peer.endpoint} is not asked any more")
+            self.submit(last)
             self._transport, self._held = transport, True
 
     def let_go(self) -> None:
@@ -317,7 +320,7 @@ class Pipeline:
     # --- replies ---------------------------------------------------------------------------------------
 
     def deliver(self, messages: Sequence[Message]) -> None:
-        """See `Receiving`."""
+        """Messages came; in the thread that receives."""
         for message in messages:
             entry = self._by_id.get(message.msgid)
             if entry is None:
@@ -331,7 +334,7 @@ class Pipeline:
             self._loop.call(self._write_here)
 
     def refuse(self) -> None:
-        """See `Receiving`."""
+        """What came cannot be a reply; in the thread that receives."""
         self._owner.counters.add("replies_unexpected")
 
     def _answer(self, message: Message, entry: Pending) -> None:
@@ -372,6 +375,14 @@ class Pipeline:
                 self._owner.expired(entry)
         if nearest < math.inf:
             self._look_until(nearest)
+
+    def rest(self) -> bool:
+        """Close it when nobody has used it since this was called before last; whether it is. I/O thread."""
+        with self._order:
+            self._unused = 0 if self._pending else self._unused + 1
+            if self._unused > 2:
+                self.close(PeerLost)
+            return self.closed
 
     def close(self, error: Callable[[], BaseException]) -> None:
         """Fail what is in flight, and close the socket."""

@@ -22,6 +22,7 @@ from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.endpoints import is_direct
 from ...transport.executor import Executor
 from ...transport.loop import Loop
+from ...transport.timers import until_next
 from .exchanges import Exchanges, late
 from .heartbeat import Heartbeat
 from .many import UnixTransport
@@ -58,6 +59,7 @@ class Pipelines:
         self._exchanges = exchanges
         self._of: dict[tuple[str, str], Pipeline] = {}
         self._making = threading.Lock()
+        self._sweeping = False
         self._helpers = Executor("pzc-client", threads=4)
 
     def of(self, peer: Peer) -> Pipeline:
@@ -70,14 +72,35 @@ class Pipelines:
             raise AgentClosed(self._exchanges.unusable)
         key = peer.endpoint, peer.agent_id
         pipeline = self._of.get(key)
-        if pipeline is None:
+        if pipeline is None or pipeline.closed:
             with self._making:
                 if self._closed.is_set():
                     raise AgentClosed(self._closed.reason)
                 pipeline = self._of.get(key)
-                if pipeline is None:
+                if pipeline is None or pipeline.closed:
                     pipeline = self._of[key] = Pipeline(self, peer, self._pools.sealed(peer))
+                if not self._sweeping:
+                    self._sweeping = True
+                    self._sweep_later()
         return pipeline
+
+    def _sweep_later(self) -> None:
+        self.loop.call_later(until_next(limits.current.connection_idle / 2), self._sweep)
+
+    def _sweep(self) -> None:
+        """Give up the pipelines to agents that nobody holds any more, or that others have replaced."""
+        for key, pipeline in list(self._of.items()):
+            endpoint, agent_id = key
+            pool, known = self._pools.find(endpoint), self._exchanges.known(endpoint)
+            held = pool is not None and pool.users and (known is None or known.agent_id == agent_id)
+            if not held and pipeline.rest():
+                with self._making:
+                    if self._of.get(key) is pipeline:
+                        del self._of[key]
+        with self._making:
+            self._sweeping = bool(self._of)
+        if self._sweeping:
+            self._sweep_later()
 
     def drop(self, entry: Pending) -> bool:
         """A request is not in flight any more; False when it was not."""
