@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from concurrent.futures import Future
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -74,18 +75,21 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
         raise LocalProtocolError(f"{call_id!r:.200} is no call id: expected urn:uuid:...@tcp://host:port")
     checked_timeout(timeout)
     agent, release = lease(protocol)
+    held = ExitStack()
+    held.callback(release)
     try:
         settings = agent.settings
         seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
         deadline = time.monotonic() + seconds
         peer = agent.peer(endpoint, seconds)
         served = _Attachment(agent, peer, seconds, settings["PZC_HIDE_TRACEBACK"], settings["PZC_TRANSPORT"])
+        held.callback(served.leave)
         served.need("keep the outcome of a call")
         future = agent.client.attach(served, peer, urn, deadline)
     except BaseException:
-        release()
+        held.close()
         raise
-    finalizer = weakref.finalize(served, aside, agent.loop, release)
+    finalizer = weakref.finalize(served, aside, agent.loop, held.close)
     finalizer.atexit = False
     future.add_done_callback(partial(_on_done, finalizer))
     return future

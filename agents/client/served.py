@@ -96,6 +96,7 @@ class ServedObject:
         abort: ends the waits for its calls.
         exclusive: its lock; a call says whether it relies on that.
         follower: by which it follows a server that has a name; None for one that has not.
+        leave: ends that its peer is in use; called by `close`.
         anchor: what keeps it open as long as it lives; None when `close` is called by hand.
     """
 
@@ -114,7 +115,7 @@ class ServedObject:
         self.exclusive = Exclusive()
         self.anchor: Callable[[], object] | None = None
         self.follower: Follower | None = None
-        self._leave = self.client.join(peer)
+        self.leave = self.client.join(peer)
         self._closed = False
         self._mutex = threading.Lock()
         self._belongings: weakref.WeakSet[Closable] = weakref.WeakSet()
@@ -231,7 +232,7 @@ class ServedObject:
             PzcError: when it could not be reached; nothing has changed then.
         """
         peer = self.agent.meet(endpoint, MOVE_TIMEOUT)
-        leave, self._leave = self._leave, self.client.join(peer)
+        leave, self.leave = self.leave, self.client.join(peer)
         leave()
         self.endpoint = endpoint
         if peer.agent_id != self.server:
@@ -272,7 +273,7 @@ class ServedObject:
             self.follower.close()
         for belonging in belongings:
             belonging.close()
-        self._leave()
+        self.leave()
 
     def _refuse_closed(self) -> NoReturn:
         raise AgentClosed(f"the proxy of {self.endpoint} was closed")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pzc import Protocol, Server
+from pzc import Protocol, Server, attach
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, until
 from tests.contract.rigs.endpoints import free_endpoint
@@ -58,5 +58,15 @@ def test_calls_of_proxies_that_were_closed() -> None:
     def use(endpoint: str) -> None:
         with proxied(endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as proxy:
             assert proxy.count.future().result(TIMEOUT) == 1
+
+    with_servers(use)
+
+
+def test_outcomes_that_were_fetched() -> None:
+    def use(endpoint: str) -> None:
+        with proxied(endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as proxy:
+            call = proxy.count.future()
+            assert call.result(TIMEOUT) == 1
+        assert attach(call.call_id, protocol=Protocol(KEY)).result(TIMEOUT) == 1
 
     with_servers(use)
