@@ -83,6 +83,11 @@ class Relaying:
             else:
                 logger.warning("the relay %s:%s is not reached by an interface that is used here", *relay)
 
+    def tick(self, now: float) -> None:
+        """Forget guests that are silent; ``now`` in monotonic seconds."""
+        for guest in [guest for guest, (_, until) in self._guests.items() if until < now]:
+            del self._guests[guest]
+
     def said(self, multicast: Sender, data: bytes, interface: Interface) -> None:
         """This process has said something on an interface."""
         for relay in self._routes.get(interface.address, ()):
@@ -108,8 +113,7 @@ class Relaying:
             now: in monotonic seconds.
             whole: everything that this process has to say on an interface.
         """
-        for guest in [guest for guest, (_, until) in self._guests.items() if until < now]:
-            del self._guests[guest]
+        self.tick(now)
         if passed or datagram.carrier == "own" or (datagram.carrier == "group" and not self._guests):
             return
         if datagram.carrier == "relay" and not self._greet(multicast, datagram, now, whole):

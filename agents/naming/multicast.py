@@ -191,9 +191,12 @@ class MulticastSockets:
     def say(self, sayings: Sequence[Outgoing]) -> None:
         """Send datagrams, each on its view; while deaf, nothing."""
         multicast = self._multicast
-        for saying in () if multicast is None else sayings:
+        if multicast is None:
+            return
+        self._relaying.tick(time.monotonic())
+        for saying in sayings:
             interface = self._views.get(saying.view)
-            if interface is not None and multicast is not None:
+            if interface is not None:
                 multicast.send(saying.data, interface)
                 self._relaying.said(multicast, saying.data, interface)
 

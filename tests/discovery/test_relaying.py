@@ -94,6 +94,15 @@ def test_a_guest_that_is_silent_gets_nothing_more() -> None:
     assert relaying.guests == []
 
 
+def test_a_guest_that_is_silent_gets_nothing_more_where_nobody_else_is_heard() -> None:
+    relaying = ready()
+    told(relaying, "relay", 0.0)
+    relaying.tick(GUEST_STAYS + 0.1)
+    recorded = Recorded()
+    relaying.said(recorded, b"mine", ETH)
+    assert recorded.alone == []
+
+
 def test_there_is_room_for_so_many_guests_and_no_more() -> None:
     relaying = ready()
     for number in range(MAX_GUESTS + 1):
