@@ -98,19 +98,19 @@ class RemoteObject(ServedObject):
             settings = agent.settings
             seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
             found = agent.find(target, seconds)
-            super().__init__(
-                agent,
-                found.peer,
-                seconds,
-                settings["PZC_HIDE_TRACEBACK"],
-                transport or settings["PZC_TRANSPORT"],
-            )
-            self._slots = Slots(agent, self.target)
-            self._leases = Leases(agent.loop.call, self.tell, self._alive)
+        except BaseException:
+            self._release()
+            raise
+        super().__init__(
+            agent, found.peer, seconds, settings["PZC_HIDE_TRACEBACK"], transport or settings["PZC_TRANSPORT"]
+        )
+        self._slots = Slots(agent, self.target)
+        self._leases = Leases(agent.loop.call, self.tell, self._alive)
+        try:
             self._load()
             self.follower = agent.follow(target, found.place, self.move)
         except BaseException:
-            self._release()
+            self.close()
             raise
 
     def _load(self) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from pzc import Protocol, Server, attach
+from pzc import Agent, Protocol, Proxy, RemoteProtocolError, Server, attach
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, until
 from tests.contract.rigs.endpoints import free_endpoint
@@ -19,6 +20,10 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="only
 class Counter:
     def count(self) -> int:
         return 1
+
+
+def counting(endpoint: str, **options: Any) -> Server:
+    return Server(Counter(), endpoint, **options)
 
 
 def descriptors() -> int:
@@ -35,11 +40,13 @@ def _agent(timings: Callable[..., None]) -> Iterator[None]:
             yield
 
 
-def with_servers(use: Callable[[str], object], endpoint: str = "") -> None:
+def with_servers(
+    use: Callable[[str], object], endpoint: str = "", made: Callable[..., Agent] = counting
+) -> None:
     """Use a few servers, one after the other; then as much is open as after the first ones."""
     before = 0
     for number in range(20):
-        with Server(Counter(), endpoint or free_endpoint(), protocol=Protocol(KEY)) as server:
+        with made(endpoint or free_endpoint(), protocol=Protocol(KEY)) as server:
             use(server.rep_endpoint)
         if number == 4:
             before = descriptors()
@@ -60,6 +67,14 @@ def test_calls_of_proxies_that_were_closed() -> None:
             assert proxy.count.future().result(TIMEOUT) == 1
 
     with_servers(use)
+
+
+def test_proxies_that_could_not_be_made() -> None:
+    def use(endpoint: str) -> None:
+        with pytest.raises(RemoteProtocolError, match="serves no object"):
+            Proxy(endpoint, protocol=Protocol(KEY), timeout=TIMEOUT)
+
+    with_servers(use, made=Agent)
 
 
 def test_outcomes_that_were_fetched() -> None:
