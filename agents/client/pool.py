@@ -153,7 +153,7 @@ class Pool:
     def clear(self, keep: int = 0) -> None:
         """Close the idle connections, but for those that were used last; every way is tried again."""
         if not keep:
-            self._without_unix = ""
+            self._without_unix, self._met, self._here = "", None, None
         for idle in (self._unix, self._tcp):
             while len(idle) > keep:
                 with suppress(IndexError):  # another thread was quicker

@@ -1,9 +1,11 @@
-"""What leads to servers that are gone is given back, however often others come."""
+"""What leads to servers that are gone is given back, and what they served, however often others come."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -85,3 +87,17 @@ def test_outcomes_that_were_fetched() -> None:
         assert attach(call.call_id, protocol=Protocol(KEY)).result(TIMEOUT) == 1
 
     with_servers(use)
+
+
+def test_objects_that_were_served_in_this_process() -> None:
+    kept: list[weakref.ref[Counter]] = []
+
+    def serve() -> None:
+        served = Counter()
+        kept.append(weakref.ref(served))
+        with Server(served, protocol=Protocol(KEY)) as server:
+            with proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as proxy:
+                assert proxy.count() == 1
+
+    serve()
+    until(lambda: gc.collect() >= 0 and kept[0]() is None)
