@@ -211,7 +211,7 @@ class Participant:
     def unlisten(self, listener: Listener) -> None:
         """Call it no more; unknown ones are ignored."""
         with changed():
-            self._listeners = [each for each in self._listeners if each is not listener]
+            self._listeners = [each for each in self._listeners if each != listener]
 
     @property
     def problem(self) -> str:
