@@ -181,8 +181,9 @@ class RemoteObject(ServedObject):
         """Ask again, when it is needed, what there is below a path."""
         if path == self.root:
             self._outdated = True
-        for known in [known for known in self._described if known[: len(path)] == path]:
-            self._described.pop(known, None)
+        for known in list(self._described):
+            if known[: len(path)] == path:
+                self._described.pop(known, None)
         self._tell_holders()
 
     def remember(self, holder: Holder) -> None:

@@ -229,9 +229,9 @@ class Participant:
                 "processes": self._directory.known,
                 "entries": len(self._directory),
                 "refused": dict(self._reader.refused),
-                "last_refused": {reason: last.detail for reason, last in self._reader.last.items()},
+                "last_refused": {reason: last.detail for reason, last in self._reader.last.copy().items()},
                 "counts": dict(self._directory.counters),
-                "conflicts": {name: list(owners) for name, owners in self.conflicts.items()},
+                "conflicts": {name: list(owners) for name, owners in self.conflicts.copy().items()},
                 "hidden": dict(self._announcer.hiding.heard),
             }
 
