@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ..protocol import limits
 from .deadlines import Deadlines
@@ -32,9 +32,6 @@ class Index:
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries.values())
 
     def get(self, key: Key) -> Entry | None:
         """The entry of a key."""
@@ -72,7 +69,7 @@ class Index:
         if not is_pattern(pattern) and pattern.startswith("/"):
             return self.owners(pattern, kind)
         wanted, right = Pattern(pattern), _is_kind(kind)
-        found = [entry for entry in self if right(entry) and wanted.matches(entry.name)]
+        found = [entry for entry in self._entries.values() if right(entry) and wanted.matches(entry.name)]
         return sorted(found, key=lambda entry: (entry.name, key_of(entry)))
 
     def _keys(self, name: str) -> tuple[Key, ...]:

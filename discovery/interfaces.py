@@ -154,10 +154,8 @@ def _take(found: _Found, flags: int, address: bytes) -> None:
     if len(address) == 4:
         found.ipv4.append(socket.inet_ntoa(address))
     elif len(address) > 16:
-        text, scope = (
-            socket.inet_ntop(socket.AF_INET6, address[:16]),
-            int.from_bytes(address[16:], sys.byteorder),
-        )
+        text = socket.inet_ntop(socket.AF_INET6, address[:16])
+        scope = int.from_bytes(address[16:], sys.byteorder)
         found.ipv6.append(f"{text}%{scope}" if scope else text)
 
 

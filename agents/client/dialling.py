@@ -185,17 +185,14 @@ class _Race:
                 yield self._answered.popleft()
                 continue
             open_now = len(self._selector.get_map())
-            if self._waiting and open_now < AT_ONCE and (now >= self._next_turn or not open_now):
+            more = bool(self._waiting) and open_now < AT_ONCE
+            if more and (now >= self._next_turn or not open_now):
                 self._next_turn = now + STAGGER
                 self._begin(self._waiting.popleft())
                 continue
             if not open_now:
                 return
-            until = (
-                min(self._deadline, self._next_turn)
-                if self._waiting and open_now < AT_ONCE
-                else self._deadline
-            )
+            until = min(self._deadline, self._next_turn) if more else self._deadline
             for key, _ in self._selector.select(max(0.0, until - now)):
                 self._proceed(cast("sockets.socket", key.fileobj), key.data)
 

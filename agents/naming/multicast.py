@@ -49,11 +49,8 @@ _ALL = 4096
 
 def patience(rate: float) -> float:
     """Seconds for which heartbeats wait when so many come in a second."""
-    return (
-        limits.current.heartbeats_wait
-        if rate * limits.current.heartbeats_wait <= WAITING
-        else max(SOON, WAITING / rate)
-    )
+    longest = limits.current.heartbeats_wait
+    return longest if rate * longest <= WAITING else max(SOON, WAITING / rate)
 
 
 class MulticastSockets:
@@ -140,14 +137,10 @@ class MulticastSockets:
     def _on_patience(self) -> None:
         heard = self.hear_patient()
         if self._multicast is not None:
-            now = time.monotonic()
+            now, longest = time.monotonic(), limits.current.heartbeats_wait
             seconds = patience(self._patient / max(SOON, now - self._looked))
             self._looked, self._patient = now, 0
-            delay = (
-                seconds
-                if seconds < limits.current.heartbeats_wait
-                else until_next(limits.current.heartbeats_wait)
-            )
+            delay = seconds if seconds < longest else until_next(longest)
             self._timer = self._loop.call_later(delay, self._on_patience)
         if heard:
             self._heard(True)

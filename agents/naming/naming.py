@@ -227,8 +227,7 @@ class Naming:
 
     def match(self, pattern: str) -> list[Entry]:
         """Agents and services of the agent's own partition whose names a pattern fits."""
-        found = self._participant(self._site.partition).match(pattern)
-        return [entry for entry in found if entry.kind != "topic"]
+        return self.own().match(pattern, "agent")
 
     def watch(self, target: str, listener: Callable[[Event], object]) -> None:
         """Call a function with every event where a name may be, or names that fit, and ask who has it now."""

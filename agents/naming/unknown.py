@@ -89,7 +89,7 @@ def _heard(participant: Participant) -> str:
     told, found = participant.statistics(), " ".join(obstacles(participant))
     if told["problem"] or not (told["interfaces"] or told["registry"]):
         return found
-    names = sorted({entry.name for entry in participant.match("**") if entry.kind != "topic"})
+    names = sorted({entry.name for entry in participant.match("**", "agent")})
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     where = _where(participant.site)
     ways = [f"on {', '.join(each['address'] for each in told['interfaces'])}"] if told["interfaces"] else []
@@ -124,7 +124,7 @@ def _count(count: int, what: str, more: str = "s") -> str:
 
 
 def _near(places: Sequence[Target], participants: Sequence[Participant]) -> str:
-    names = [entry.name for each in participants for entry in each.match("**") if entry.kind != "topic"]
+    names = [entry.name for each in participants for entry in each.match("**", "agent")]
     return _nearest([place.name for place in places], names)
 
 
