@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any, cast
 
 from ...protocol.codec import Codec
 from ...protocol.contents import PS, control, is_word, ps_message, read_ps_message, read_refusal
-from ...protocol.errors import ProtocolError, RemoteProtocolError, SignatureError, VersionError
+from ...protocol.errors import CallTimeout, ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.link_messages import LinkMessage
 from ...protocol.message import Facts, Identity, Message
@@ -307,6 +307,8 @@ class Connection(Sealed):
                 self.note = reply[2]
             else:
                 self._counters.add("replies_unexpected")
+            if monotonic() >= deadline:  # which a peer that says something all the time would stretch
+                raise CallTimeout(f"{self.endpoint} says something else all the time")
             message = exchange.receive(deadline, abort)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A server that says too much costs others nothing."""
+"""A server that says too much costs others nothing, and its callers no more than their timeout."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pzc import Agent, Protocol
+from pzc import Agent, CallTimeout, Protocol
 
-from tests.contract.rigs.calling import KEY, TIMEOUT, until
+from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, until
 
 
 @pytest.fixture
@@ -37,3 +37,11 @@ def test_replies_that_nobody_asked_for_hold_up_no_other_agent_of_the_process(flo
         assert other.exchange(asking.rep_endpoint, "ping", TIMEOUT, transport="tcp").content == "pong"
         before = unexpected()
         until(lambda: unexpected() > before + 1000)  # they still come
+
+
+def test_replies_to_other_requests_do_not_stretch_a_timeout(flooding: str) -> None:
+    with Agent(protocol=Protocol(KEY)) as asking:
+        assert asking.request(flooding, "something", TIMEOUT) == "something"
+        thread, outcome = in_thread(lambda: asking.request(flooding, "before", 0.5))
+        thread.join(TIMEOUT)
+    assert [type(each) for each in outcome] == [CallTimeout]
