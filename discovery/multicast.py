@@ -243,11 +243,9 @@ class Multicast:
         """Send to one address; False, and counted, when that was not possible."""
         try:
             self._own.sendto(data, address)
-        except OSError as exc:
+        except OSError:
             self.failed += 1
-            self.problems[address[0]] = exc.strerror or str(exc)
             return False
-        self.problems.pop(address[0], None)
         self.sent += 1
         return True
 

@@ -104,6 +104,12 @@ def test_another_group_at_the_same_port_is_not_heard(port: int) -> None:
         other.close()
 
 
+def test_of_hosts_that_cannot_be_sent_to_nothing_is_kept(pair: tuple[Multicast, Multicast]) -> None:
+    one, _ = pair
+    assert not one.send_to(b"for nobody", ("255.255.255.255", 9))
+    assert (one.failed, one.problems) == (1, {})
+
+
 def test_a_port_of_somebody_who_does_not_share_it_is_told(port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as selfish:
         selfish.bind(("0.0.0.0", port))
