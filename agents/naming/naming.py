@@ -91,6 +91,7 @@ class Naming:
         self._protocol = protocol
         self._lock = threading.Lock()
         self._open: dict[str, Participant] = {}
+        # Without the lock: its holder may wait for the I/O thread, which looks here.
         self._followers: dict[Follower, None] = {}
         self._helping = threading.Lock()
         self._helpers: helpers.Helpers | None = None
@@ -261,15 +262,13 @@ class Naming:
         if place.entry is None:
             return None
         follower = Follower(self, target, place.endpoint, place.entry, move)
-        with self._lock:
-            self._followers[follower] = None
+        self._followers[follower] = None
         self.help(follower.look)  # it may have moved already
         return follower
 
     def forget(self, follower: Follower) -> None:
         """A follower was closed."""
-        with self._lock:
-            self._followers.pop(follower, None)
+        self._followers.pop(follower, None)
 
     def lives(self, entry: Entry) -> bool:
         """Whether an agent is still known under its name."""
@@ -283,7 +282,6 @@ class Naming:
         if entry.kind == "topic":
             return
         place = Target(entry.partition, entry.name)
-        # Without the lock: its holder may wait for the I/O thread, which is here.
         for follower in list(self._followers):
             if place in follower.places:
                 self.help(follower.look)
@@ -318,9 +316,7 @@ class Naming:
 
     def stay(self) -> None:
         """Follow nobody any more."""
-        with self._lock:
-            followers = list(self._followers)
-        for follower in followers:
+        for follower in list(self._followers):
             follower.close()
 
     def close(self) -> None:
