@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from ...protocol.contents import as_table
@@ -55,32 +54,23 @@ def _kind(entry: Entry) -> str:
 def read(told: object) -> About:
     """What a server answered to ``describe``; nothing is known from what cannot be used.
 
-    A server of before told of members only; of an original one see `originals`.
+    Of an original one see `originals`.
     """
     fields = as_table(told)
-    members, type_ = fields.get("members"), fields.get("type")
-    if not isinstance(type_, str) or not isinstance(members, Mapping | None):
-        return About(members=_table(fields))
+
+    def text(name: str) -> str:
+        found = fields.get(name)
+        return found if isinstance(found, str) else ""
+
     return About(
-        type_,
-        _text(fields.get("doc")),
-        _text(fields.get("kind")),
-        _text(fields.get("signature")),
-        bool(fields.get("callable")),
-        _table(cast("Mapping[Any, Any]", members or {})),
-        _table(cast("dict[str, Any]", types)) if isinstance(types := fields.get("types"), dict) else {},
-        _text(fields.get("items")),
-        _text(fields.get("item")),
-    )
+        text("type"), text("doc"), text("kind"), text("signature"), bool(fields.get("callable")),
+        _table(fields.get("members")), _table(fields.get("types")), text("items"), text("item"),
+    )  # fmt: skip
 
 
-def _text(told: object) -> str:
-    return told if isinstance(told, str) else ""
-
-
-def _table(told: Mapping[Any, Any]) -> dict[str, Entry]:
+def _table(told: object) -> dict[str, Entry]:
     return {
         name: cast("Entry", entry)
-        for name, entry in told.items()
-        if isinstance(name, str) and isinstance(entry, dict)
+        for name, entry in as_table(told).items()
+        if isinstance(name, str) and isinstance(entry, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
     }
