@@ -220,7 +220,7 @@ typedef struct {
     Core core;
 } Lane;
 
-typedef struct { int64_t end, spin_end; int looked, spins; } Wait;     /* end: monotonic ns, -1 for ever, 0 not at all */
+typedef struct { int64_t end, spin_end; int looked, spins, skips; } Wait;      /* end: monotonic ns, -1 for ever, 0 not at all */
 
 static unsigned forks;
 static void forked(void) { forks++; }
@@ -233,7 +233,7 @@ static int64_t now(clockid_t clock) {       /* ns */
 
 static Wait wait_of(double seconds) {
     int forever = !(seconds >= 0 && seconds < 1e9);
-    return (Wait){seconds == 0 ? 0 : forever ? -1 : now(CLOCK_MONOTONIC) + (int64_t)(seconds * 1e9), 0, 0, 0};
+    return (Wait){seconds == 0 ? 0 : forever ? -1 : now(CLOCK_MONOTONIC) + (int64_t)(seconds * 1e9), 0, 0, 0, 0};
 }
 
 /* Sleep until the socket may be used. The first sleep is short: a signal that came while we spun woke nothing. */
@@ -312,6 +312,14 @@ static int next_message(Lane *l, Wait *w, Message *found) {
     }
 }
 
+/* The next reply to `msgid`, or message without one; who sends others without end keeps nobody from the time or a signal. */
+static int next_wanted(Lane *l, Wait *w, Message *found, const unsigned char *msgid) {
+    int why;
+    while ((why = next_message(l, w, found)) == OK && msgid && memcmp(found->msgid, msgid, MSGID))
+        if (++w->skips % 256 == 0) return w->end >= 0 && now(CLOCK_MONOTONIC) >= w->end ? LATE : SIGNAL;
+    return why;
+}
+
 /* Send all of it, without the GIL; `done` keeps how far it is. */
 static int push(Lane *l, const unsigned char *data, size_t size, size_t *done, Wait *w) {
     while (*done < size) {
@@ -362,7 +370,7 @@ static int gather(Lane *l, Wait *w, Message *found, int limit, const unsigned ch
     int n = 0, why;
     do {
         Py_BEGIN_ALLOW_THREADS
-        while ((why = next_message(l, w, found)) == OK && msgid && memcmp(found->msgid, msgid, MSGID)) {}
+        why = next_wanted(l, w, found, msgid);
         if (why == OK)      /* what is wrong behind the first is found again when its turn comes */
             for (n = 1; n < limit && !l->over && !l->nfds && judge(&l->core, &found[n]) == OK;) n++;
         Py_END_ALLOW_THREADS

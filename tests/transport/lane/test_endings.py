@@ -118,6 +118,20 @@ def test_an_interrupt_ends_a_wait_and_the_lane_goes_on(interrupted: None) -> Non
         assert ask(asks, None, 5.0) == b"now"
 
 
+def test_replies_to_another_request_stretch_no_wait() -> None:
+    with lanes() as (asks, answers):
+        with pytest.raises(TimeoutError):
+            ask(asks, b"nobody waits for it", 0.0)
+        other = answers.take(5.0)[0][1]
+        with pytest.raises(TimeoutError):
+            ask(asks, b"awaited", 0.0)
+        awaited = answers.take(5.0)[0][1]
+        answers.post([(b"x", other)] * 300 + [(b"y", awaited)], 5.0)
+        with pytest.raises(TimeoutError, match="late"):
+            ask(asks, None, 0.0)
+        assert ask(asks, None, 5.0) == b"y"
+
+
 def test_an_interrupt_ends_a_wait_of_a_server(interrupted: None) -> None:
     with wire(False) as (c, _), pytest.raises(KeyboardInterrupt):
         c.take(30.0)
