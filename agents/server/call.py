@@ -16,11 +16,9 @@ from ...protocol.message import Identity, Message
 from ...protocol.session import REFERENCES, Session
 from ...transport.wire import Protocol, now_ms
 from ..current import Caller
-from ..words import Connection
+from ..interfaces import Connection, Frames
 from .lane import Lane, QueueEntry
 from .marks import NOTHING
-
-Frames = list[Buffer]
 
 Packed = tuple[str, Buffer]
 """Serializer, and what it made of a content."""
