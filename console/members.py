@@ -15,8 +15,8 @@ from ..agents.client.pending import PendingCall
 from ..agents.client.reference import RemoteReference
 from ..agents.client.streams import RemoteStream
 from ..agents.client.terms import remote_of
-from ..agents.discover import discover
 from ..agents.proxy import Proxy, close
+from ..agents.watch import discover
 from ..discovery.records import Entry
 from ..discovery.site import parse_peers
 from ..protocol.contents import as_list, as_table
