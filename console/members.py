@@ -27,7 +27,7 @@ from ..protocol.peer import Peer
 from ..transport.settings import load
 from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
-from .output import folded, write, write_json, write_sentence, write_value
+from .output import folded, write, write_json, write_sentence, write_told, write_value
 from .reaching import leased_agent, meet, proxy_of
 from .tables import write_table
 from .targets import UsageError, parse_arguments, parse_value, split_member
@@ -301,9 +301,7 @@ def run_ping(args: argparse.Namespace) -> int:
                     f"{to_line(answer)} from {peer.endpoint} number={number} time={times[-1]:.2f} ms"
                 )
     summary = {"min_ms": min(times), "median_ms": statistics.median(times), "max_ms": max(times)}
-    if args.json:
-        write_json({"endpoint": peer.endpoint, "count": len(times), **summary, "round_trips_ms": times})
-    else:
-        shown = "/".join(f"{value:.2f}" for value in summary.values())
-        write_sentence(f"{len(times)} round trips, minimum/median/maximum {shown} ms")
+    told = {"endpoint": peer.endpoint, "count": len(times), **summary, "round_trips_ms": times}
+    shown = "/".join(f"{value:.2f}" for value in summary.values())
+    write_told(told, f"{len(times)} round trips, minimum/median/maximum {shown} ms", args.json)
     return 0
