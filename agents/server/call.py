@@ -270,8 +270,3 @@ class Call(QueueEntry):
     def transmit(self, frames: Frames) -> bool:
         """Send frames back; False when there is no way any more. Any thread."""
         return self.caller.carrier.transmit(frames, self.route)
-
-
-def spoken(first: Message) -> str | None:
-    """Serializer of the small messages of a Unix connection, by its first request; None for the codec's."""
-    return "link" if first.serializer == "link" else None

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from time import monotonic
 from typing import Any
 
@@ -35,7 +34,6 @@ class Calls:
 
     def __init__(self) -> None:
         self.table: dict[tuple[str, str], Call] = {}
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self.table)
@@ -58,8 +56,6 @@ class Calls:
 
     def cancel(self, call: Call) -> str:
         """Remove a call that waits, tell one that runs; ``removed`` or ``told``."""
-        with self._lock:  # one that is cancelled twice is told once
-            call.cancelled = True
         if call.lane is not None and call.lane.remove(call):
             return "removed"
         call.tell()
