@@ -28,8 +28,7 @@ from .server.answers import Answers, FuturesOfOriginals
 from .server.audit import Audit
 from .server.audit_calls import CallAudit
 from .server.audit_file import CALLS, AuditTopic
-from .server.call import Call
-from .server.calls import calls_of
+from .server.call import Call, calls_of
 from .server.coroutines import Coroutines
 from .server.declared import apply, declared, path_of
 from .server.exposed import ExposedObject

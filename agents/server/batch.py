@@ -7,8 +7,7 @@ from typing import Any
 
 from ...protocol.contents import ps_message, read_ps_message
 from ...protocol.errors import Refused
-from .call import Call
-from .calls import calls_of, raised_in
+from .call import Call, calls_of, raised_in
 from .exposed import ExposedObject
 
 _SHARED = ("lock", "as")

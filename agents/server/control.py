@@ -36,8 +36,7 @@ from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
 from ..interfaces import Publisher
-from .call import Call
-from .calls import Calls
+from .call import Call, Calls
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
 

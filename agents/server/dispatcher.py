@@ -43,8 +43,7 @@ from ...transport.loop import Loop
 from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
-from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Frames, Packed
-from .calls import Calls, raised_in
+from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
 from .exposed import ExposedObject
 from .lane import Lane
 from .marks import Member

@@ -34,8 +34,7 @@ from ...protocol.references import Reference, replaced
 from ...protocol.values import PLAIN, first_reference
 from . import members
 from .answers import Answers, Message, by_value
-from .call import NO_TABLE, Call
-from .calls import calls_of
+from .call import NO_TABLE, Call, calls_of
 from .coroutines import Coroutines
 from .descriptions import about, description, table
 from .marks import NOTHING, Member, marked, marks_of
