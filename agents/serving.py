@@ -139,9 +139,9 @@ class Server(Agent):
             self._tree,
             self._coroutines,
             answering.presence,
-            answering.lanes[0].run,
-            answering.cache.register,
-            FuturesOfOriginals(self.loop, publisher, self.protocol.codec.serializer).tell,
+            answering.lanes,
+            answering.cache,
+            FuturesOfOriginals(self.loop, publisher, self.protocol.codec.serializer),
         )
         self._exposed = ExposedObject(
             self._tree,

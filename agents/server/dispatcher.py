@@ -14,7 +14,7 @@
     from a carrier whose threads wait           runs in that thread, in its turn
     else, proved quick and its turn is now      runs where it arrived
     else                                        runs in a worker of the lane, in its turn
-    ... and its content is above 64 KiB         is decoded there
+    ... and its content is above 64 KiB         is decoded there, unless there are several lanes
     any, while the agent is being stopped       refused, and not executed
 """
 
@@ -28,13 +28,7 @@ from time import monotonic
 from typing import Any
 
 from ...protocol.contents import PS
-from ...protocol.errors import (
-    FrameError,
-    Refused,
-    RemoteProtocolError,
-    RoleRefused,
-    SignatureError,
-)
+from ...protocol.errors import FrameError, Refused, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
 from ...transport.endpoints import DECODE_LATER
@@ -155,7 +149,9 @@ class Dispatcher:
                 self._presence.heard(asker.identity)
             if handshake or reached:
                 call.handshake, call.reached = handshake, reached
-            if len(message.content) <= DECODE_LATER or (asker.carrier.waits and not handshake):
+            at_once = len(message.content) <= DECODE_LATER
+            # Which of several lanes a call is for, its content tells.
+            if at_once or (not handshake and (asker.carrier.waits or len(self.lanes) > 1)):
                 content = message.decode(writable=True)
                 if type(content) not in _SEQUENCES and self.control(call, content):
                     return None

@@ -7,6 +7,7 @@ names them without items: ``channels.off`` is that of every channel.
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -32,6 +33,10 @@ MOST_SEARCHED = 1000
 
 MOST_DEEP = 6
 """Steps to the objects that are searched for signals."""
+
+
+_LANE = 4
+"""Digits of an id of a handle that tell its lane."""
 
 
 class Objects:
@@ -128,7 +133,6 @@ class Tree:
             MemberRefused: when it is not exposed.
         """
         names = paths.names(path)
-        lane = self._numbers.get(names[0], 0) if names else 0
         narrowed = self._is_narrowed(path, names)
         given = self._given.get(names)
         if given is not None:
@@ -137,7 +141,13 @@ class Tree:
             found, sure = self._still(path)
         settled = sure and not narrowed and (given is not None or not found.reading)
         marks = found.urgent, found.reading, found.on_cancel
-        return Member(paths.text(path), *marks, lane, path, narrowed, sure, settled)
+        return Member(paths.text(path), *marks, self._lane(path), path, narrowed, sure, settled)
+
+    def _lane(self, path: Path) -> int:
+        first = path[0] if path and self.lanes > 1 else None
+        if isinstance(first, Handle):
+            return min(int(first.id[:_LANE], 16), self.lanes - 1)
+        return self._numbers.get(first, 0) if isinstance(first, str) else 0
 
     def _is_narrowed(self, path: Path, names: tuple[str, ...]) -> bool:
         """True on the way to what is exposed.
@@ -270,6 +280,11 @@ class Tree:
                 thing = members.still(target, name)
                 if thing is not MISSING and not isinstance(thing, members.METHOD_MAKERS):
                     yield name, thing
+
+
+def new_handle(lane: int) -> str:
+    """An id for an object that a method returned, which tells the number of the lane in which it is used."""
+    return f"{lane:0{_LANE}x}{secrets.token_hex(8)}"
 
 
 def item_of(target: object, step: tuple[Any, ...]) -> Any:
