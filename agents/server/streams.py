@@ -150,7 +150,7 @@ class Streams:
                 if given is not _END:
                     items.append(self._item(call, given, stream.member))
             except BaseException as exc:
-                return items, True, raised(exc)[2]
+                return items, True, raised(Refused(_CLOSED) if stream.dropped else exc)[2]
             if given is _END:
                 return items, True, None
             size += _size(given)
@@ -180,7 +180,7 @@ class Streams:
         stream.dropped = True
         call = stream.call
         if call is not None:
-            call.cancelled = True
+            call.tell()
         self._lanes[stream.member.lane].run(lambda: self._end(stream))
 
     def _end(self, stream: _Stream) -> None:
