@@ -134,7 +134,7 @@ class Tree:
         """
         names = paths.names(path)
         narrowed = self._is_narrowed(path, names)
-        given = self._given.get(names)
+        given = self._said_of(path)
         if given is not None:
             found, sure = given, True
         else:
@@ -191,7 +191,11 @@ class Tree:
 
     def given(self, member: Member) -> bool:
         """True when the marks of a member stand for those of whatever is there."""
-        return member.path is not None and paths.names(member.path) in self._given
+        return member.path is not None and self._said_of(member.path) is not None
+
+    def _said_of(self, path: Path) -> Marks | None:
+        """What was said of a member beforehand; nothing of what a method returned."""
+        return None if path and isinstance(path[0], Handle) else self._given.get(paths.names(path))
 
     def find(self, path: Path, held: Find, call: Any = None) -> Any:
         """What a path leads to now.
