@@ -27,7 +27,6 @@ from ..protocol.errors import AgentClosed, ConfigError, ReceiveTimeout, Subscrip
 from ..transport.executor import Executor
 from ..transport.settings import load
 from ..transport.wire import Protocol
-from .client.awaitable.threads import finished
 from .client.client import new_client
 from .naming import participants
 from .naming.discovering import Participant, changed
@@ -174,6 +173,8 @@ class Watch(Iterator[NameChange]):
 
     async def __anext__(self) -> NameChange:
         """The next change, awaited; a cancelled wait loses none."""
+        from .client.awaitable.threads import finished  # and asyncio, which nothing else here needs
+
         while True:
             with self._changed:
                 if self._waiting:
