@@ -210,11 +210,11 @@ class Server(Agent):
             self._audit.event(f"lock {change.kind}", owner=change.owner.label, by=by)
 
     def _on_drop(self, request: Call, content: dict[str, Any]) -> None:
-        self._exposed.drop(content.get("id"), request.caller)
+        self._results.streams.drop(content.get("id"), request.caller)
         self._answering.replies.reply(request, {"pzc": "drop"})
 
     def _on_release(self, request: Call, content: dict[str, Any]) -> None:
-        self._exposed.release(content.get("handles"), request.caller)
+        self._results.handles.release(content.get("handles"), request.caller.identity)
         self._answering.replies.reply(request, {"pzc": "release"})
 
     def _instantiate(self, options: dict[str, Any]) -> None:
@@ -240,10 +240,6 @@ class Server(Agent):
         property gives when that is read.
         """
         return kind_of(attribute) != "value"
-
-    def inspect(self) -> tuple[set[str], set[str]]:
-        """Names to be held remotely, and names always sent by value, as the original's."""
-        return self._exposed.inspect()
 
     def describe(self) -> dict[str, Any]:
         """As `Agent.describe`, with the class of the served object, or of each."""
@@ -313,7 +309,8 @@ class Server(Agent):
         if self._poller is not None:
             self._poller.close()
         self._forwarding.close()
-        self._exposed.close()
+        self._results.streams.close()
+        self._results.handles.close()
 
     def _after_calls(self) -> None:
         self._coroutines.close()

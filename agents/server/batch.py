@@ -39,7 +39,7 @@ def run_batch(
             check(call, action, given)
             message = read_ps_message(exposed.act(call, action, given, member))
             if message is not None and message[0] == "stream":
-                exposed.drop(message[1]["id"], call.caller)
+                exposed.streams.drop(message[1]["id"], call.caller)
             if message is None or message[0] not in _RESULTS:
                 raise Refused("a batch cannot hold futures and streams: call that method by itself")
         except BaseException as exc:
