@@ -32,9 +32,8 @@ from .server.call import Call, calls_of
 from .server.coroutines import Coroutines
 from .server.declared import apply, declared, path_of
 from .server.exposed import ExposedObject
-from .server.forwarding import Forwarding
 from .server.members import kind_of
-from .server.polling import Poller
+from .server.topics import Forwarding, Poller
 from .server.tree import Tree
 
 logger = logging.getLogger("pzc.server")
