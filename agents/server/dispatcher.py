@@ -237,10 +237,10 @@ class Dispatcher:
         member, action = call.member, call.action
         lane = self.lanes[member.lane]
         call.kind = action, member.text
-        if member.urgent or (action in _BESIDE and "on" not in call.options and lane.running):
-            return self._beside(call)
-        call.lane = lane
         try:
+            if member.urgent or (action in _BESIDE and "on" not in call.options and lane.running):
+                return self._beside(call)
+            call.lane = lane
             if call.caller.carrier.waits and not lane.affine:
                 lane.enter(call)
             elif call.content is UNREAD or not lane.enter_quick(call):

@@ -26,11 +26,12 @@ from threading import get_ident
 from time import monotonic
 
 from ...protocol import limits
-from ...protocol.errors import AgentClosed, CallCancelled, CallTimeout, ConfigError, PeerLost
+from ...protocol.errors import AgentClosed, CallCancelled, CallTimeout, ConfigError, PeerLost, Refused
 from ...protocol.quotas import Shares
 from ...transport.executor import CLOSE_TIMEOUT, Executor
 
 STOPPING = "this agent is being stopped; the request was not executed"
+NO_THREAD = "this agent has no thread left to run it; end what is not needed, or raise the limit (ulimit -u)"
 
 _MAX_KINDS = 4096
 _NEW, _WAITING, _RUNNING, _OVER = range(4)
@@ -222,8 +223,8 @@ class Lane:
             return
         try:
             self._workers.submit(partial(self._work, entry))
-        except AgentClosed:
-            entry.refuse(PeerLost(STOPPING))
+        except (AgentClosed, RuntimeError) as exc:
+            entry.refuse(PeerLost(STOPPING) if isinstance(exc, AgentClosed) else Refused(NO_THREAD))
             self.leave(entry, monotonic())
 
     def _work(self, entry: QueueEntry) -> None:
