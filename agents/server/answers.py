@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from ...protocol.contents import PS, RETURN, as_original, raised, shown
-from ...protocol.errors import MemberRefused, PzcError, SerializeError
+from ...protocol.errors import MemberRefused, PzcError, Refused, SerializeError
 from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference, told
@@ -30,6 +30,8 @@ from .tree import Tree
 T = TypeVar("T")
 
 Message = tuple[str, str, Any]
+
+NOT_IN_A_BATCH = "a batch cannot hold futures and streams: call that method by itself"
 
 
 class Answers:
@@ -73,6 +75,8 @@ class Answers:
             return PS, RETURN, result
         if inspect.iscoroutine(result):
             return self.of(call, self._coroutines.run(result), member, here)
+        if call.action == "batch" and (is_stream(result) or isinstance(result, Future)):
+            raise Refused(NOT_IN_A_BATCH)
         if call.original:
             if isinstance(result, Future):
                 self._originals.tell(call.id, cast("Future[Any]", result))

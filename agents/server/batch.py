@@ -7,6 +7,7 @@ from typing import Any
 
 from ...protocol.contents import ps_message, read_ps_message
 from ...protocol.errors import Refused
+from .answers import NOT_IN_A_BATCH
 from .call import Call, calls_of, raised_in
 from .exposed import ExposedObject
 
@@ -38,10 +39,8 @@ def run_batch(
                 raise Refused("the calls of a batch are of one object, where each has a lane of its own")
             check(call, action, given)
             message = read_ps_message(exposed.act(call, action, given, member))
-            if message is not None and message[0] == "stream":
-                exposed.streams.drop(message[1]["id"], call.caller)
             if message is None or message[0] not in _RESULTS:
-                raise Refused("a batch cannot hold futures and streams: call that method by itself")
+                raise Refused(NOT_IN_A_BATCH)
         except BaseException as exc:
             return _told(results, refs, raised_in(call, action, exc)[2])
         results.append(None if message[0] == "reference" else message[1])

@@ -64,7 +64,6 @@ class ExposedObject:
 
     Attributes:
         needs_at_most: by action the highest role that `role` may give.
-        streams: that are open.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class ExposedObject:
         self._agent_id = agent_id
         self._coroutines = coroutines
         self._answers = answers
-        self.streams = answers.streams
         self._instantiate = instantiate
         self._is_remote = return_as_remote
         self.needs_at_most: Mapping[str, Role] = _AT_MOST
@@ -103,7 +101,7 @@ class ExposedObject:
             RemoteProtocolError: for a batch that is none.
         """
         if action == "next":
-            return self.streams.member(options.get("id"))
+            return self._answers.streams.member(options.get("id"))
         for _, given in calls_of(options)[:1]:
             return NOTHING._replace(lane=self.member(given).lane)
         return NOTHING
@@ -320,7 +318,7 @@ class ExposedObject:
         return _NONE
 
     def _next(self, call: Call, options: dict[str, Any], member: Member) -> Message:
-        items, done, error = self.streams.advance(options.get("id"), options.get("credit"), call)
+        items, done, error = self._answers.streams.advance(options.get("id"), options.get("credit"), call)
         return PS, "items", listed(items, done, error)
 
     def _inspect(self, call: Call, options: dict[str, Any], member: Member) -> Message:
