@@ -8,6 +8,7 @@ import importlib
 import inspect
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -207,9 +208,10 @@ def pub_beside(rep_endpoint: str) -> str:
 
 
 def _warn_about_exposed(served: object, expose: list[str]) -> None:
-    for name in expose:
+    for path in expose:
+        name = re.split(r"[.\[]", path)[0]
         if inspect.getattr_static(served, name, _MISSING) is _MISSING:
-            logger.warning("--expose names %r, which %s does not have", name, type(served).__name__)
+            logger.warning("--expose names %r, which %s does not have", path, type(served).__name__)
 
 
 def _announce(server: Server, as_json: bool) -> None:
