@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from ...protocol.contents import PS, RETURN, as_original, raised, shown
-from ...protocol.errors import MemberRefused, PzcError, Refused, SerializeError
+from ...protocol.errors import MemberRefused, Refused, SerializeError
 from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference, told
@@ -99,7 +99,7 @@ class Answers:
         try:
             error = future.exception()
             return raised(error) if error is not None else self.of(call, future.result(), member)
-        except (CancelledError, PzcError) as exc:
+        except BaseException as exc:  # whoever waits for the outcome has to get one
             return raised(exc)
 
     def _referred(self, call: Call, thing: object, member: Member, here: Path | None) -> dict[str, Any]:
