@@ -385,5 +385,5 @@ class Server(Agent):
             raise LocalProtocolError(
                 "serve_in_process takes its protocol from the PZC_ variables, not an argument"
             )
-        make = partial(Server, None, rep_endpoint, pub_endpoint, **options)
+        make = partial(cls, None, rep_endpoint, pub_endpoint, **options)
         return Proxy(process.start(make, served_cls, args, kwargs or {}))
