@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from ...protocol.contents import ps_message, read_ps_message
@@ -10,6 +11,7 @@ from ...protocol.errors import Refused
 from .answers import NOT_IN_A_BATCH
 from .call import Call, calls_of, raised_in
 from .exposed import ExposedObject
+from .marks import NOTHING, Member
 
 _SHARED = ("lock", "as")
 _RESULTS = ("return", "remote", "reference")
@@ -20,6 +22,7 @@ def run_batch(
     options: dict[str, Any],
     check: Callable[[Call, str, dict[str, Any]], object],
     exposed: ExposedObject,
+    note: Callable[[Call, Any, float], object] | None,
 ) -> Any:
     """Run the calls of a batch up to the first that raises; in its turn.
 
@@ -28,25 +31,40 @@ def run_batch(
         options: of the batch.
         check: judges an action by the lock.
         exposed: does it.
+        note: told each of the calls, its answer, and the seconds that it ran; None for nobody.
     """
     results: list[Any] = []
     refs: list[Any] = []
+    shared = {key: options[key] for key in _SHARED if key in options}
     for action, inner in calls_of(options):
+        given, member = {**inner, **shared}, NOTHING
+        began = call.since if note is None else monotonic()
         try:
-            given = {**inner, **{key: options[key] for key in _SHARED if key in options}}
             member = exposed.unnamed(action, given) if action == "next" else exposed.member(given)
             if member.lane != call.member.lane:
                 raise Refused("the calls of a batch are of one object, where each has a lane of its own")
             check(call, action, given)
-            message = read_ps_message(exposed.act(call, action, given, member))
+            answer = exposed.act(call, action, given, member)
+            message = read_ps_message(answer)
             if message is None or message[0] not in _RESULTS:
                 raise Refused(NOT_IN_A_BATCH)
         except BaseException as exc:
-            return _told(results, refs, raised_in(call, action, exc)[2])
+            answer, message = raised_in(call, action, exc), None
+        if note is not None:
+            note(_part(call, action, given, member, began), answer, monotonic() - began)
+        if message is None:
+            return _told(results, refs, answer[2])
         results.append(None if message[0] == "reference" else message[1])
         if message[0] == "reference":
             refs.append([len(results) - 1, message[1]])
     return _told(results, refs, None)
+
+
+def _part(call: Call, action: str, options: dict[str, Any], member: Member, began: float) -> Call:
+    """One call of a batch, as if it came by itself."""
+    part = Call(call.caller, call.message)
+    part.action, part.options, part.member, part.began = action, options, member, began
+    return part
 
 
 def _told(results: list[Any], refs: list[Any], error: Any) -> Any:

@@ -361,7 +361,7 @@ class Dispatcher:
         if exposed is None:
             raise RemoteProtocolError("this agent serves no object")
         if action == "batch":
-            return run_batch(call, options, self.check_lock, exposed)
+            return run_batch(call, options, self.check_lock, exposed, self.audit)
         return exposed.act(call, action, options, call.member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any]) -> None:
