@@ -280,7 +280,7 @@ class Server(Agent):
 
     def _serve(self, served_object: object) -> None:
         self.served_object = served_object
-        self._tree.replaced(served_object)
+        self._tree.serve(served_object)
         apply(self._declared, self._tree)
         self._poll()
         self.loop.run(self._on_filters)

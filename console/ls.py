@@ -129,11 +129,9 @@ def _metadata(row: dict[str, Any]) -> str:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     where = f"{row['host']} {row['pid']}" if row["host"] else ""
-    since = "" if row["age_s"] is None else age(row["age_s"])
     address = row["addresses"][0] if row["addresses"] else "not from here"
-    return (
-        row["name"], row["kind"], row["type"], address, where, since, ",".join(row["sources"])
-    )  # fmt: skip
+    sources = ",".join(row["sources"])
+    return row["name"], row["kind"], row["type"], address, where, age(row["age_s"]), sources
 
 
 def names_of(entries: Iterable[Entry], namespace: str) -> list[str]:

@@ -264,13 +264,10 @@ class Dispatcher:
         call.begin()
         if call.caller.carrier.waits or call.action in _BESIDE:
             return self._run(call, None)
-        call.run, call.give_up = self._run_beside, self._give_up
+        call.run, call.give_up = self._run_queued, self._give_up
         if not self._urgent.submit(call.work):
             self._give_up(call, Refused("too many urgent calls are waiting for a thread"))
         return None
-
-    def _run_beside(self, call: Call) -> None:
-        self._send(call, self._run(call, None))
 
     def _queue(self, call: Call, lane: Lane) -> None:
         """Let a worker of the lane run a call, which is refused shortly before its caller gives up."""

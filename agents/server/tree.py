@@ -79,21 +79,19 @@ class Tree:
     def __init__(self, served: object, expose: Collection[str] | None = None, lanes: str = "one") -> None:
         if lanes not in ("one", "each"):
             raise ConfigError(f"lanes={lanes!r} is neither 'one' nor 'each'")
-        self.objects = objects_of(served)
-        self.root: object = Objects(self.objects) if self.objects else served
+        self.serve(served)
         self.lanes = len(self.objects) if lanes == "each" and self.objects else 1
         self._numbers = {name: number for number, name in enumerate(self.objects)} if self.lanes > 1 else {}
         self._exposed = None if expose is None else _exposed(expose)
         self._given: dict[tuple[str, ...], Marks] = {}
-        self._known: Memo[tuple[Any, Any], Member] = Memo()
-        self._met: dict[str, Any] = {}
         self._open: set[type] = set()  # types whose instances have members that are served
 
-    def replaced(self, served: object) -> None:
-        """Serve something else."""
+    def serve(self, served: object) -> None:
+        """Serve something, in the place of what was served before."""
         self.objects = objects_of(served)
-        self.root = Objects(self.objects) if self.objects else served
-        self._known, self._met = Memo(), {}
+        self.root: object = Objects(self.objects) if self.objects else served
+        self._known: Memo[tuple[Any, Any], Member] = Memo()
+        self._met: dict[str, Any] = {}
 
     def mark(self, given: Mapping[tuple[str, ...], Marks]) -> None:
         """Take marks that stand for those of the members themselves."""
