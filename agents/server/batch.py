@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from ...protocol.contents import ps_message, read_ps_message
-from ...protocol.errors import Refused
+from ...protocol.errors import CallCancelled, Refused
 from .answers import NOT_IN_A_BATCH
 from .call import Call, calls_of, raised_in
 from .exposed import ExposedObject
@@ -24,7 +24,9 @@ def run_batch(
     exposed: ExposedObject,
     note: Callable[[Call, Any, float], object] | None,
 ) -> Any:
-    """Run the calls of a batch up to the first that raises; in its turn.
+    """Run the calls of a batch up to the first that raises, or to its cancellation; in its turn.
+
+    What is to follow a cancelled call follows that of the one that ran last: the call stands for it then.
 
     Args:
         call: that carried the batch.
@@ -35,6 +37,7 @@ def run_batch(
     """
     results: list[Any] = []
     refs: list[Any] = []
+    whole = call.member
     shared = {key: options[key] for key in _SHARED if key in options}
     for action, inner in calls_of(options):
         given, member = {**inner, **shared}, NOTHING
@@ -43,7 +46,10 @@ def run_batch(
             member = exposed.unnamed(action, given) if action == "next" else exposed.member(given)
             if member.lane != call.member.lane:
                 raise Refused("the calls of a batch are of one object, where each has a lane of its own")
+            if call.cancelled:
+                raise CallCancelled("the batch was cancelled before this call")
             check(call, action, given)
+            call.member = member
             answer = exposed.act(call, action, given, member)
             message = read_ps_message(answer)
             if message is None or message[0] not in _RESULTS:
@@ -52,6 +58,8 @@ def run_batch(
             answer, message = raised_in(call, action, exc), None
         if note is not None:
             note(_part(call, action, given, member, began), answer, monotonic() - began)
+        if not call.cancelled:
+            call.member = whole
         if message is None:
             return _told(results, refs, answer[2])
         results.append(None if message[0] == "reference" else message[1])
