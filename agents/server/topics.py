@@ -211,8 +211,12 @@ def _same(one: Any, other: Any) -> bool:
     try:
         if getattr(one, "shape", None) != getattr(other, "shape", None):
             return False
-        equal = one == other
-        equal = equal.all() if hasattr(equal, "all") else equal
-        return bool(equal) or bool(one != one and other != other)  # not a number is the same again
+        equal, odd = one == other, one != one  # not a number is the same again
+        if not hasattr(equal, "all"):
+            return bool(equal or (odd and other != other))
+        equal = equal | (odd & (other != other))
+        while getattr(equal, "ndim", 0):  # a table first tells it of each column
+            equal = equal.all()
+        return bool(equal)
     except Exception:  # a value that cannot be compared has changed
         return False
