@@ -14,6 +14,7 @@ A client is a key and an agent. No other client can use its handles, nor learn t
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -57,7 +58,7 @@ class Handles:
         self._lanes = lanes
         self._lock = threading.Lock()
         self._clients: dict[Identity, _Client] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return sum(self._counts.values())
@@ -78,7 +79,7 @@ class Handles:
             if client is not None and (kept := client.by_object.get(id(thing))) is not None:
                 kept.times += 1
                 return kept.id
-            if self._counts.get(identity.key_id, 0) >= limits.current.handles:
+            if self._counts[identity.key_id] >= limits.current.handles:
                 raise Refused(
                     f"this key holds {limits.current.handles} objects that methods of this server returned: "
                     "let go of some"
@@ -88,7 +89,7 @@ class Handles:
                 self._clients[identity] = client
             kept = _Kept(new_handle(lane), thing, lane)
             client.by_id[kept.id] = client.by_object[id(thing)] = kept
-            self._counts[identity.key_id] = self._counts.get(identity.key_id, 0) + 1
+            self._counts[identity.key_id] += 1
             return kept.id
 
     def find(self, handle: str, identity: Identity) -> Any:
@@ -137,10 +138,8 @@ class Handles:
             free.append(kept)
 
     def _uncount(self, identity: Identity, number: int) -> None:
-        left = self._counts[identity.key_id] - number
-        if left:
-            self._counts[identity.key_id] = left
-        else:
+        self._counts[identity.key_id] -= number
+        if not self._counts[identity.key_id]:
             del self._counts[identity.key_id]
 
     def forget(self, identity: Identity) -> None:

@@ -130,8 +130,7 @@ class Tree:
         Raises:
             MemberRefused: when it is not exposed.
         """
-        names = paths.names(path)
-        narrowed = self._is_narrowed(path, names)
+        narrowed = self._within(path) is not None
         given = self._said_of(path)
         if given is not None:
             found, sure = given, True
@@ -147,22 +146,21 @@ class Tree:
             return min(int(first.id[:_LANE], 16), self.lanes - 1)
         return self._numbers.get(first, 0) if isinstance(first, str) else 0
 
-    def _is_narrowed(self, path: Path, names: tuple[str, ...]) -> bool:
-        """True on the way to what is exposed.
+    def _within(self, path: Path) -> dict[str, Any] | None:
+        """What is exposed of the members of what a path leads to; None for all of them.
 
         Raises:
-            MemberRefused: beside that way.
+            MemberRefused: beside the way to what is exposed.
         """
-        within = self._exposed
-        if within is None or (path and isinstance(path[0], Handle)):
-            return False
+        within: dict[str, Any] | None = None if path and isinstance(path[0], Handle) else self._exposed
+        names = paths.names(path)
         for name in names:
+            if within is None:
+                break
             if name not in within:
                 raise MemberRefused(f"{paths.text(names)!r} is not exposed by this server")
             within = within[name]
-            if within is None:
-                return False
-        return True
+        return within
 
     def _still(self, path: Path) -> tuple[Marks, bool]:
         """Marks of what can be reached without running anything, and whether it can."""
@@ -233,15 +231,8 @@ class Tree:
 
     def names(self, target: object, path: Path) -> list[str]:
         """Names of the members of what a path has led to that are served."""
-        found = members.names(target)
-        within = self._exposed
-        if within is None or (path and isinstance(path[0], Handle)):
-            return found
-        for name in paths.names(path):
-            within = within.get(name)
-            if within is None:
-                return found
-        return [name for name in found if name in within]
+        within = self._within(path)
+        return [name for name in members.names(target) if within is None or name in within]
 
     def meet(self, target: object, path: Path, among: Iterable[str]) -> None:
         """Know the signals of what a path has led to, which may be behind properties and calls."""
