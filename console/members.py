@@ -232,10 +232,10 @@ def run_info(args: argparse.Namespace) -> int:
         if peer.dialect != PZC00:
             told["counts"] = agent.request(peer.endpoint, {"pzc": "statistics"}, timeout)["counts"]
         if args.json:
-            write_json({**told, "members": _member_table(peer, timeout)})
+            write_json({**told, "members": _member_table(args.agent, peer, timeout)})
             return 0
         _write_details(told)  # first: a server at work tells its members only afterwards
-        _write_members(_member_table(peer, timeout) or {})
+        _write_members(_member_table(args.agent, peer, timeout) or {})
     return 0
 
 
@@ -257,12 +257,12 @@ def _write_details(told: dict[str, Any]) -> None:
         write(folded(plain(f"{name:<{width}}  {shown}", keep=""), width + 2))
 
 
-def _member_table(peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:
-    """What a server tells of its members; None for an agent that serves nothing."""
+def _member_table(target: str, peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:
+    """What a server tells of the members of what is named; None for an agent that serves nothing."""
     if peer.dialect != PZC00 and "serves" not in peer.details:
         return None
     try:
-        proxy = Proxy(peer.endpoint, timeout=timeout)
+        proxy = Proxy(target, timeout=timeout)
     except RemoteProtocolError:
         if peer.dialect == PZC00:  # an original agent without object, which only this answer tells
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import wait
@@ -88,6 +89,12 @@ def test_a_signal_of_one_object_is_that_of_no_other() -> None:
 def test_commands_take_the_name_of_an_object(rack: dict[str, Supply]) -> None:
     rack["dac"].voltage = 7.0
     assert command("get", "dac.voltage").out == "7.0\n"
+
+
+@pytest.mark.parametrize(("name", "member"), [("dac", "voltage"), ("rack", "psu")])
+def test_info_tells_the_members_of_what_is_named(rack: dict[str, Supply], name: str, member: str) -> None:
+    members = json.loads(command("info", name, "--json").out)["members"]
+    assert [each for each in ("voltage", "psu") if each in members] == [member]
 
 
 def test_a_signal_of_one_object_is_watched_by_its_name(rack: dict[str, Supply]) -> None:
