@@ -77,6 +77,8 @@ class Answers:
             return self.of(call, self._coroutines.run(result), member, here)
         if call.action == "batch" and (is_stream(result) or isinstance(result, Future)):
             raise Refused(NOT_IN_A_BATCH)
+        if call.oneway:  # nobody would let go of what is kept
+            return PS, RETURN, None
         if call.original:
             if isinstance(result, Future):
                 self._originals.tell(call.id, cast("Future[Any]", result))
