@@ -253,13 +253,14 @@ class Tree:
             if id(target) in seen:
                 continue
             seen.add(id(target))
-            for step, thing in self._inside(target, path):
-                if type(thing) in PLAIN or type(thing) in TRAVELLING or isinstance(thing, type):
-                    continue
-                if members.is_signal(thing):
-                    found[paths.text((*path, step))] = thing
-                elif first_reference(thing) is not None and len(path) < MOST_DEEP:
-                    waiting.append(((*path, step), thing))
+            with contextlib.suppress(Exception):  # what cannot be looked at must not hide the others
+                for step, thing in self._inside(target, path):
+                    if type(thing) in PLAIN or type(thing) in TRAVELLING or isinstance(thing, type):
+                        continue
+                    if members.is_signal(thing):
+                        found[paths.text((*path, step))] = thing
+                    elif first_reference(thing) is not None and len(path) < MOST_DEEP:
+                        waiting.append(((*path, step), thing))
         return found
 
     def _inside(self, target: Any, path: Path) -> Iterator[tuple[Step, object]]:
