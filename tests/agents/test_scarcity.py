@@ -6,6 +6,7 @@ import contextlib
 import errno
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,3 +170,17 @@ def test_a_call_for_which_there_was_no_thread_is_refused_and_the_next_one_runs(
         assert agent.request(server.rep_endpoint, {"pzc": "running"}, 3.0)["running"] == []
         scarce.clear()
         assert ask() == ("PSMessage", "return", "done")
+
+
+def test_an_audit_log_goes_on_where_there_is_no_thread_that_publishes_it(
+    scarce: list[str], tmp_path: Path
+) -> None:
+    path, message = tmp_path / "log", ("PSMessage", "exec", {"name": "plain", "args": (), "kwargs": {}})
+    with Server(Abrupt(), audit=path, discovery=False) as server, Agent(discovery=False) as agent:
+        agent.subscribe(server.rep_endpoint, "pzc/calls")
+        scarce.append("pzc-calls")
+        agent.exchange(server.rep_endpoint, message, 3.0)
+        wait_until(lambda: "plain" in path.read_text())
+        scarce.clear()
+        agent.exchange(server.rep_endpoint, message, 3.0)
+    assert path.read_text().count("plain") == 2
