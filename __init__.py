@@ -60,13 +60,12 @@ if TYPE_CHECKING:
     from .agents.client.running import Running, cancel, running
     from .agents.client.streams import RemoteStream
     from .agents.current import Caller, caller, cancelled
-    from .agents.discover import discover
     from .agents.notifications.subscription import Notification, Subscription
     from .agents.proxy import Proxy, close, path, refresh, stubs
     from .agents.server.marks import idempotent, on_cancel, reading, urgent
     from .agents.serving import Server
     from .agents.signals import Signal
-    from .agents.watch import Watch, watch
+    from .agents.watch import Watch, discover, watch
     from .delivery.cursor import Gap
     from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
     from .pipeline.snapshot import tables
@@ -176,12 +175,11 @@ _HOMES = {
     "agents.client.running": "Running cancel running",
     "agents.client.streams": "RemoteStream",
     "agents.current": "Caller caller cancelled",
-    "agents.discover": "discover",
     "agents.notifications.subscription": "Notification Subscription",
     "agents.server.marks": "idempotent on_cancel reading urgent",
     "agents.serving": "Server",
     "agents.signals": "Signal",
-    "agents.watch": "Watch watch",
+    "agents.watch": "Watch discover watch",
     "delivery.policies": "PROFILES Policy block drop latest mailbox profile",
     "delivery.cursor": "Gap",
     "pipeline.snapshot": "tables",

@@ -105,10 +105,7 @@ class Registry(Server):
         super()._prepare()
         self._reader = Reader(self.protocol.codec.keyring)
         self._control.words["relay"] = self._on_relay
-        self.topics.listen(self._on_connections)
-
-    def _on_connections(self) -> None:
-        self.loop.call(self._soon)
+        self.topics.listen(partial(self.loop.call, self._soon))
 
     def describe(self) -> dict[str, Any]:
         """As `Agent.describe`, with what proves that this is a registry."""

@@ -28,14 +28,12 @@ from .server.answers import Answers, FuturesOfOriginals
 from .server.audit import Audit
 from .server.audit_calls import CallAudit
 from .server.audit_file import CALLS, AuditTopic
-from .server.call import Call
-from .server.calls import calls_of
+from .server.call import Call, calls_of
 from .server.coroutines import Coroutines
 from .server.declared import apply, declared, path_of
 from .server.exposed import ExposedObject
-from .server.forwarding import Forwarding
 from .server.members import kind_of
-from .server.polling import Poller
+from .server.topics import Forwarding, Poller
 from .server.tree import Tree
 
 logger = logging.getLogger("pzc.server")
@@ -140,9 +138,9 @@ class Server(Agent):
             self._tree,
             self._coroutines,
             answering.presence,
-            answering.lanes[0].run,
-            answering.cache.register,
-            FuturesOfOriginals(self.loop, publisher, self.protocol.codec.serializer).tell,
+            answering.lanes,
+            answering.cache,
+            FuturesOfOriginals(self.loop, publisher, self.protocol.codec.serializer),
         )
         self._exposed = ExposedObject(
             self._tree,
@@ -211,11 +209,11 @@ class Server(Agent):
             self._audit.event(f"lock {change.kind}", owner=change.owner.label, by=by)
 
     def _on_drop(self, request: Call, content: dict[str, Any]) -> None:
-        self._exposed.drop(content.get("id"), request.caller)
+        self._results.streams.drop(content.get("id"), request.caller)
         self._answering.replies.reply(request, {"pzc": "drop"})
 
     def _on_release(self, request: Call, content: dict[str, Any]) -> None:
-        self._exposed.release(content.get("handles"), request.caller)
+        self._results.handles.release(content.get("handles"), request.caller.identity)
         self._answering.replies.reply(request, {"pzc": "release"})
 
     def _instantiate(self, options: dict[str, Any]) -> None:
@@ -241,10 +239,6 @@ class Server(Agent):
         property gives when that is read.
         """
         return kind_of(attribute) != "value"
-
-    def inspect(self) -> tuple[set[str], set[str]]:
-        """Names to be held remotely, and names always sent by value, as the original's."""
-        return self._exposed.inspect()
 
     def describe(self) -> dict[str, Any]:
         """As `Agent.describe`, with the class of the served object, or of each."""
@@ -286,7 +280,7 @@ class Server(Agent):
 
     def _serve(self, served_object: object) -> None:
         self.served_object = served_object
-        self._tree.replaced(served_object)
+        self._tree.serve(served_object)
         apply(self._declared, self._tree)
         self._poll()
         self.loop.run(self._on_filters)
@@ -314,7 +308,8 @@ class Server(Agent):
         if self._poller is not None:
             self._poller.close()
         self._forwarding.close()
-        self._exposed.close()
+        self._results.streams.close()
+        self._results.handles.close()
 
     def _after_calls(self) -> None:
         self._coroutines.close()
@@ -390,5 +385,5 @@ class Server(Agent):
             raise LocalProtocolError(
                 "serve_in_process takes its protocol from the PZC_ variables, not an argument"
             )
-        make = partial(Server, None, rep_endpoint, pub_endpoint, **options)
+        make = partial(cls, None, rep_endpoint, pub_endpoint, **options)
         return Proxy(process.start(make, served_cls, args, kwargs or {}))

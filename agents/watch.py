@@ -1,4 +1,4 @@
-"""Watch: names as they come and go, without an agent of one's own.
+"""Watch: names that are there, and as they come and go, without an agent of one's own.
 
 ::
 
@@ -27,8 +27,7 @@ from ..protocol.errors import AgentClosed, ConfigError, ReceiveTimeout, Subscrip
 from ..transport.executor import Executor
 from ..transport.settings import load
 from ..transport.wire import Protocol
-from .client.awaitable.threads import finished
-from .discover import acquire
+from .client.client import Client
 from .naming import participants
 from .naming.discovering import Participant, changed
 
@@ -174,6 +173,8 @@ class Watch(Iterator[NameChange]):
 
     async def __anext__(self) -> NameChange:
         """The next change, awaited; a cancelled wait loses none."""
+        from .client.awaitable.threads import finished  # and asyncio, which nothing else here needs
+
         while True:
             with self._changed:
                 if self._waiting:
@@ -207,6 +208,13 @@ class Watch(Iterator[NameChange]):
         self.close()
 
 
+def acquire(partition: str | None = None, protocol: Protocol | None = None) -> Participant:
+    """The participant of a partition, which `participants.release` gives back; arguments as of `watch`."""
+    settings = load()
+    site = participants.site_of(settings, partition)
+    return participants.acquire(site, protocol or Protocol(settings=settings), Client)
+
+
 def watch(
     kind: Literal["agent", "service", "topic"] | None = "agent",
     pattern: str = "*",
@@ -235,10 +243,43 @@ def watch(
     """
     if kind is not None and kind not in get_args(Kind):
         raise ConfigError(f"kind={kind!r} cannot be used: expected one of {', '.join(get_args(Kind))}")
-    fits, settings = Pattern(pattern), load()
-    participant = acquire(participants.site_of(settings, partition), protocol or Protocol(settings=settings))
+    fits = Pattern(pattern)
+    participant = acquire(partition, protocol)
     try:
         return Watch(participant, fits, kind, on_appear, on_leave)
     except BaseException:
         participants.release(participant)
         raise
+
+
+def discover(
+    pattern: str = "*",
+    timeout: float = 1.0,
+    *,
+    kind: str | None = None,
+    partition: str | None = None,
+    protocol: Protocol | None = None,
+) -> list[Entry]:
+    """Who and what is there, by name.
+
+    Args:
+        pattern: of names; ``*`` is everything, ``cam*`` fits the last part of names, ``/lab/**`` all below.
+        timeout: seconds to listen for; those that are there answer within 0.1 s.
+        kind: ``agent`` (services, too), ``service`` or ``topic`` only.
+        partition: default ``PZC_PARTITION``.
+        protocol: default `Protocol`; its keys sign, and are accepted.
+
+    Returns:
+        Entries sorted by name: ``name kind type addresses agent host pid`` and more.
+
+    Raises:
+        ConfigError: for a pattern, partition or setting that cannot be used.
+    """
+    Pattern(pattern)
+    participant = acquire(partition, protocol)
+    try:
+        participant.ask([pattern])
+        threading.Event().wait(timeout)
+        return participant.match(pattern, kind)
+    finally:
+        participants.release(participant)

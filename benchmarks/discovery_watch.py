@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pzc.agents.discover import acquire
 from pzc.agents.naming import participants
+from pzc.agents.watch import acquire
 from pzc.discovery.events import Event, Vanished
-from pzc.transport.settings import load
-from pzc.transport.wire import Protocol
 
 
 class Watch:
@@ -17,9 +15,8 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        settings = load()
         self.lost = 0
-        self._participant = acquire(participants.site_of(settings), Protocol(settings=settings))
+        self._participant = acquire()
         self._participant.listen(self._on_event)
 
     def __enter__(self) -> Watch:

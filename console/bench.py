@@ -167,13 +167,9 @@ def _notified(echo: Any, transport: str, what: str, size: int, count: int, every
                 with ticks.recv_zero_copy(PATIENCE) as notification:
                     ages.append(time.time() - notification.content[0])
             elapsed = time.perf_counter() - began
-    if every:
-        return (
-            _row(what, transport, ages, None)
-            if transport != "auto"
-            else Row(what, transport, None, None, None)
-        )
-    return Row(what, transport, None, None, count / elapsed)
+    if every and transport != "auto":
+        return _row(what, transport, ages, None)
+    return Row(what, transport, None, None, None if every else count / elapsed)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
-from .checks import discovery, machine, peers, registry, settings, sockets, spark, versions
-from .checks.finding import Check, Finding, Subject, environment, findings_of
+from .checks import discovery, machine, peers, settings, sockets, versions
+from .checks.finding import Check, Finding, Subject, findings_of
 from .options import Commands, add_command, add_json, seconds
 from .output import folded, write, write_json
 from .tables import mark
@@ -27,11 +28,11 @@ CHECKS: tuple[Check, ...] = (
     machine.check_memory,
     machine.check_descriptors,
     machine.check_disk,
-    spark.check_java,
-    spark.check_spark,
+    versions.check_java,
+    versions.check_spark,
     discovery.check_multicast,
     discovery.check_relays,
-    registry.check_registry,
+    peers.check_registry,
     peers.check_static_peers,
     peers.check_peers,
     machine.check_clock,
@@ -58,7 +59,7 @@ def add_commands(commands: Commands) -> None:
 
 def run_doctor(args: argparse.Namespace) -> int:
     """``pzc doctor``; status 1 when something failed."""
-    environ = environment()
+    environ = dict(os.environ)
     usable, bad = settings.read_settings(environ)
     subject = Subject(
         environ, usable, not bad, tuple(args.agents), tuple(args.bind), args.spark, args.timeout

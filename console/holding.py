@@ -13,7 +13,7 @@ from ..agents.client.locking import lock
 from ..protocol.contents import as_table
 from ..protocol.errors import LockLost
 from .options import Commands, add_agent, add_command, add_json, add_timeout, seconds
-from .output import say, write_json, write_sentence
+from .output import say, write_json, write_sentence, write_told
 from .reaching import leased_agent, proxy_of
 from .running import SIGNAL_LATENCY, Signals
 
@@ -68,11 +68,9 @@ def run_lock(args: argparse.Namespace) -> int:
 
 
 def _announce(args: argparse.Namespace, owner: str) -> None:
-    if args.json:
-        write_json({"agent": args.agent, "owner": owner, "reason": args.reason, "ttl": args.ttl})
-        return
     end = "until Ctrl-C" if args.period is None else f"for {args.period:g} s"
-    write_sentence(f"{args.agent} is locked by {owner}, {end}")
+    told = {"agent": args.agent, "owner": owner, "reason": args.reason, "ttl": args.ttl}
+    write_told(told, f"{args.agent} is locked by {owner}, {end}", args.json)
 
 
 def _hold(

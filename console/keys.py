@@ -129,7 +129,7 @@ def _keyrings(people: Mapping[str, str]) -> dict[str, str]:
 
 
 def _page(people: Mapping[str, str]) -> str:
-    wide = max(map(len, (SERVER, *people)))
+    wide, first = max(map(len, (SERVER, *people))), next(iter(people))
     told = "\n".join(f"{name + '.keyring':<{wide + 8}}  {name}, {role}" for name, role in people.items())
     return f"""\
 What goes where. Copy each file over something that is encrypted, such as scp, then remove this folder.
@@ -139,10 +139,10 @@ What goes where. Copy each file over something that is encrypted, such as scp, t
 
 Wherever a file is, only its user may read it (chmod 600), and programs are told of it by
 
-    export PZC_KEYRING=/path/to/alice.keyring
+    export PZC_KEYRING=/path/to/{first}.keyring
 
 or, for a lab, in lab.toml: [lab] keyring = "{SERVER}.keyring"
-""".replace("alice.keyring", f"{next(iter(people))}.keyring")
+"""
 
 
 def _for_its_owner_only(path: str, flags: int) -> int:

@@ -359,16 +359,12 @@ def show(rows: list[dict[str, Any]], as_json: bool) -> int:
     return 0 if all(row["state"] == "running" for row in rows) else 1
 
 
-def _age(since: float | None) -> str:
-    return "" if since is None else age(since)
-
-
 def _show_table(rows: list[dict[str, Any]]) -> None:
     write_table(
         HEADINGS,
         [
             (
-                row["name"], row["kind"], row["state"], _age(row["since"]), str(row["pid"] or ""),
+                row["name"], row["kind"], row["state"], age(row["since"]), str(row["pid"] or ""),
                 str(row["restarts"] or ""), row["lock"], row["endpoint"] or row["address"],
                 shorten(row["does"], WIDTH),
             )

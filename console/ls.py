@@ -6,18 +6,16 @@ import argparse
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
-from ..agents.discover import acquire
 from ..agents.naming import participants
 from ..agents.naming.unknown import obstacles
+from ..agents.watch import acquire
 from ..discovery.events import Process
-from ..discovery.names import Pattern, check_partition
+from ..discovery.names import Pattern
 from ..discovery.records import Entry
 from ..discovery.site import parse_peers
 from ..transport.settings import load
-from ..transport.wire import Protocol
 from .options import Commands, add_command, add_json, seconds
 from .output import say, write_json
 from .tables import write_table
@@ -51,10 +49,9 @@ def add_commands(commands: Commands) -> None:
 def run_ls(args: argparse.Namespace) -> int:
     """``pzc ls``; nothing found is no error."""
     settings = load()
-    site = participants.site_of(settings)
-    partition, pattern = _placed(args.pattern, site.partition)
+    partition, pattern = _placed(args.pattern, settings["PZC_PARTITION"])
     fits = Pattern(pattern)
-    participant = acquire(replace(site, partition=partition), Protocol(settings=settings))
+    participant = acquire(partition)
     try:
         participant.ask([pattern])
         threading.Event().wait(args.timeout)
@@ -64,7 +61,7 @@ def run_ls(args: argparse.Namespace) -> int:
     finally:
         participants.release(participant)
     rows = [_told(entry, processes) for entry in found if (entry.kind == "topic") == args.topics]
-    if not args.topics and partition == site.partition:
+    if not args.topics and partition == settings["PZC_PARTITION"]:
         static = parse_peers(settings["PZC_PEERS"])
         rows += [_static(name, endpoint) for name, endpoint in static.items() if fits.matches(f"/{name}")]
     if args.json:
@@ -82,7 +79,7 @@ def run_ls(args: argparse.Namespace) -> int:
 def _placed(pattern: str, partition: str) -> tuple[str, str]:
     """Partition and pattern of ``@PARTITION@/PATTERN``; of any other pattern the given partition."""
     named, at, rest = pattern.removeprefix("@").partition("@")
-    return (check_partition(named), rest) if pattern.startswith("@") and at else (partition, pattern)
+    return (named, rest) if pattern.startswith("@") and at else (partition, pattern)
 
 
 def _told(entry: Entry, processes: dict[bytes, Process]) -> dict[str, Any]:
@@ -132,11 +129,9 @@ def _metadata(row: dict[str, Any]) -> str:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     where = f"{row['host']} {row['pid']}" if row["host"] else ""
-    since = "" if row["age_s"] is None else age(row["age_s"])
     address = row["addresses"][0] if row["addresses"] else "not from here"
-    return (
-        row["name"], row["kind"], row["type"], address, where, since, ",".join(row["sources"])
-    )  # fmt: skip
+    sources = ",".join(row["sources"])
+    return row["name"], row["kind"], row["type"], address, where, age(row["age_s"]), sources
 
 
 def names_of(entries: Iterable[Entry], namespace: str) -> list[str]:

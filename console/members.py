@@ -15,8 +15,8 @@ from ..agents.client.pending import PendingCall
 from ..agents.client.reference import RemoteReference
 from ..agents.client.streams import RemoteStream
 from ..agents.client.terms import remote_of
-from ..agents.discover import discover
 from ..agents.proxy import Proxy, close
+from ..agents.watch import discover
 from ..discovery.records import Entry
 from ..discovery.site import parse_peers
 from ..protocol.contents import as_list, as_table
@@ -27,7 +27,7 @@ from ..protocol.peer import Peer
 from ..transport.settings import load
 from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
-from .output import folded, write, write_json, write_sentence, write_value
+from .output import folded, write, write_json, write_sentence, write_told, write_value
 from .reaching import leased_agent, meet, proxy_of
 from .tables import write_table
 from .targets import UsageError, parse_arguments, parse_value, split_member
@@ -232,10 +232,10 @@ def run_info(args: argparse.Namespace) -> int:
         if peer.dialect != PZC00:
             told["counts"] = agent.request(peer.endpoint, {"pzc": "statistics"}, timeout)["counts"]
         if args.json:
-            write_json({**told, "members": _member_table(peer, timeout)})
+            write_json({**told, "members": _member_table(args.agent, peer, timeout)})
             return 0
         _write_details(told)  # first: a server at work tells its members only afterwards
-        _write_members(_member_table(peer, timeout) or {})
+        _write_members(_member_table(args.agent, peer, timeout) or {})
     return 0
 
 
@@ -257,12 +257,12 @@ def _write_details(told: dict[str, Any]) -> None:
         write(folded(plain(f"{name:<{width}}  {shown}", keep=""), width + 2))
 
 
-def _member_table(peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:
-    """What a server tells of its members; None for an agent that serves nothing."""
+def _member_table(target: str, peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:
+    """What a server tells of the members of what is named; None for an agent that serves nothing."""
     if peer.dialect != PZC00 and "serves" not in peer.details:
         return None
     try:
-        proxy = Proxy(peer.endpoint, timeout=timeout)
+        proxy = Proxy(target, timeout=timeout)
     except RemoteProtocolError:
         if peer.dialect == PZC00:  # an original agent without object, which only this answer tells
             return None
@@ -301,9 +301,7 @@ def run_ping(args: argparse.Namespace) -> int:
                     f"{to_line(answer)} from {peer.endpoint} number={number} time={times[-1]:.2f} ms"
                 )
     summary = {"min_ms": min(times), "median_ms": statistics.median(times), "max_ms": max(times)}
-    if args.json:
-        write_json({"endpoint": peer.endpoint, "count": len(times), **summary, "round_trips_ms": times})
-    else:
-        shown = "/".join(f"{value:.2f}" for value in summary.values())
-        write_sentence(f"{len(times)} round trips, minimum/median/maximum {shown} ms")
+    told = {"endpoint": peer.endpoint, "count": len(times), **summary, "round_trips_ms": times}
+    shown = "/".join(f"{value:.2f}" for value in summary.values())
+    write_told(told, f"{len(times)} round trips, minimum/median/maximum {shown} ms", args.json)
     return 0

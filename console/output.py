@@ -76,6 +76,14 @@ def write_json(value: Any) -> None:
     write(json.dumps(to_json(value), allow_nan=False))
 
 
+def write_told(told: Any, sentence: str, as_json: bool) -> None:
+    """Write what is told for programs as JSON, or for people as a sentence; errors as `write`."""
+    if as_json:
+        write_json(told)
+    else:
+        write_sentence(sentence)
+
+
 def write_value(value: Any, as_json: bool) -> None:
     """Write a value for programs or for people; errors as `write`."""
     if as_json:

@@ -14,7 +14,7 @@ from ..delivery.policies import WHEN_FULL
 from ..protocol.errors import ConfigError
 from ..transport.settings import load
 from .options import Commands, add_command, add_every, add_json, positive, seconds
-from .output import say, write, write_json, write_sentence
+from .output import say, write, write_json, write_sentence, write_told
 from .tables import write_table
 from .targets import UsageError
 from .values import plain
@@ -386,8 +386,5 @@ def run_report(args: argparse.Namespace) -> int:
 
     results = stored_results(args.tables)
     page = write_report(args.output or args.tables / "report", results, title=args.title)
-    if args.json:
-        write_json({"page": str(page), **results.facts})
-    else:
-        write_sentence(str(page))
+    write_told({"page": str(page), **results.facts}, str(page), args.json)
     return 0

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from ..agents.agent import Agent
-from ..agents.discover import discover
 from ..agents.proxy import Proxy, close, lease
+from ..agents.watch import discover
 from ..protocol.errors import CallTimeout, PeerLost, PzcError
 from ..protocol.peer import Peer
 from ..transport.endpoints import is_loopback

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .options import Commands, add_command, add_json, seconds
-from .output import say, write_json, write_sentence
+from .output import say, write_told
 from .reaching import check_name
 from .running import SIGNAL_LATENCY, Signals
 from .targets import split_source
@@ -110,10 +110,8 @@ def run_record(args: argparse.Namespace) -> int:
             waiting.wait(SIGNAL_LATENCY)
         recorder.drain(_DRAIN)
     told = recorder.statistics()
-    if args.json:
-        write_json(told)
-    else:
-        write_sentence(f"{told['durable']} rows are in {args.journal}, {told['recorded']} of them new")
+    rows = f"{told['durable']} rows are in {args.journal}, {told['recorded']} of them new"
+    write_told(told, rows, args.json)
     losses = {"missing": "lost", "lost_on_the_way": "lost on the way", "refused_by_journal": "not written"}
     if told["missing"]:
         del losses["lost_on_the_way"]  # the same ones
@@ -125,13 +123,9 @@ def run_record(args: argparse.Namespace) -> int:
 
 def _announce_recorder(recorder: Recorder, args: argparse.Namespace) -> None:
     journal, agent = recorder.journal, recorder.agent
-    if args.json:
-        write_json(
-            {"name": agent.name, "rep_endpoint": agent.rep_endpoint, "journal": str(journal.directory)}
-        )
-        return
+    told = {"name": agent.name, "rep_endpoint": agent.rep_endpoint, "journal": str(journal.directory)}
     sources = ", ".join(args.sources)
-    write_sentence(f"{agent.name} records {sources} in {journal.directory}, until Ctrl-C")
+    write_told(told, f"{agent.name} records {sources} in {journal.directory}, until Ctrl-C", args.json)
 
 
 def run_replay(args: argparse.Namespace) -> int:
@@ -144,10 +138,8 @@ def run_replay(args: argparse.Namespace) -> int:
         if args.wait is not None and not replay.wait_for_subscribers(args.wait):
             say(f"not every topic has a subscriber after {args.wait:g} s; beginning all the same")
         counts = replay.run(stop)
-    if args.json:
-        write_json(asdict(counts))
-    else:
-        write_sentence(f"{counts.published} notifications published in {counts.seconds:.1f} s")
+    published = f"{counts.published} notifications published in {counts.seconds:.1f} s"
+    write_told(asdict(counts), published, args.json)
     for count, meaning in (
         (counts.repeated, "rows were repetitions, or came late"),
         (counts.refused, "rows did not verify or decode"),
@@ -162,8 +154,5 @@ def _announce_agents(replay: Replay, as_json: bool) -> None:
     for (name, publisher), topics in sorted(replay.topics.items()):
         agent = replay.agents[name or publisher]
         told = {"name": name, "rep_endpoint": agent.rep_endpoint, "topics": sorted(topics)}
-        if as_json:
-            write_json(told)
-        else:
-            shown = ", ".join(sorted(topics))
-            write_sentence(f"{name or publisher} at {agent.rep_endpoint} publishes {shown}")
+        shown = ", ".join(sorted(topics))
+        write_told(told, f"{name or publisher} at {agent.rep_endpoint} publishes {shown}", as_json)

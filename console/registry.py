@@ -10,7 +10,7 @@ from pathlib import Path
 from ..agents.registry import Registry
 from ..transport.endpoints import reached_here
 from .options import Commands, add_command, add_endpoint_file, add_json
-from .output import write_json, write_sentence
+from .output import write_told
 from .running import Signals, serve_until_told
 
 ENDPOINT = "tcp://127.0.0.1:10318"
@@ -54,14 +54,12 @@ def run_registry(args: argparse.Namespace) -> int:
 
 
 def _announce(registry: Registry, as_json: bool) -> None:
-    if as_json:
-        told = ("name", "rep_endpoint", "pub_endpoint", "agent_id", "pid", "signed")
-        about = registry.describe()
-        write_json({**{name: about[name] for name in told}, **registry.topics.status})
-        return
+    names = ("name", "rep_endpoint", "pub_endpoint", "agent_id", "pid", "signed")
+    about = registry.describe()
+    told = {**{name: about[name] for name in names}, **registry.topics.status}
     signed = "signed" if registry.protocol.signed else "unsigned"
     count = len(registry.topics.connections())
     text = (
         f"{registry.name} is a registry at {registry.rep_endpoint}, {count} connections of topics, {signed}"
     )
-    write_sentence(f"{text}; set PZC_REGISTRY={registry.rep_endpoint} for every process")
+    write_told(told, f"{text}; set PZC_REGISTRY={registry.rep_endpoint} for every process", as_json)

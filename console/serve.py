@@ -8,6 +8,7 @@ import importlib
 import inspect
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +19,7 @@ from ..agents.serving import Server
 from ..protocol.shown import hint
 from ..transport.endpoints import RANDOM_TCP
 from .options import Commands, add_command, add_endpoint_file, add_json
-from .output import write_json, write_sentence
+from .output import write_told
 from .running import Signals, serve_until_told
 from .targets import UsageError, parse_arguments
 
@@ -207,17 +208,17 @@ def pub_beside(rep_endpoint: str) -> str:
 
 
 def _warn_about_exposed(served: object, expose: list[str]) -> None:
-    for name in expose:
+    for path in expose:
+        name = re.split(r"[.\[]", path)[0]
         if inspect.getattr_static(served, name, _MISSING) is _MISSING:
-            logger.warning("--expose names %r, which %s does not have", name, type(served).__name__)
+            logger.warning("--expose names %r, which %s does not have", path, type(served).__name__)
 
 
 def _announce(server: Server, as_json: bool) -> None:
     kind = type(server.served_object).__name__
-    if as_json:
-        told = ("name", "serves", "rep_endpoint", "pub_endpoint", "agent_id", "pid", "signed")
-        write_json({name: server.describe()[name] for name in told})
-        return
+    names = ("name", "serves", "rep_endpoint", "pub_endpoint", "agent_id", "pid", "signed")
+    about = server.describe()
     signed = "signed" if server.protocol.signed else "unsigned"
     places = f"at {server.rep_endpoint}, publishes at {server.pub_endpoint or 'the same port'}"
-    write_sentence(f"{server.name or kind} serves {kind} {places}, {signed}")
+    sentence = f"{server.name or kind} serves {kind} {places}, {signed}"
+    write_told({name: about[name] for name in names}, sentence, as_json)

@@ -42,8 +42,10 @@ def plain(text: str, keep: str = "\n\t") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
-def age(seconds: float) -> str:
-    """A time for people: ``12 s``, ``3 min``, ``2 h``, ``5 d``."""
+def age(seconds: float | None) -> str:
+    """A time for people: ``12 s``, ``3 min``, ``2 h``, ``5 d``; empty when it is not known."""
+    if seconds is None:
+        return ""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"

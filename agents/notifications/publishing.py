@@ -19,7 +19,7 @@ from ...transport.inherited import forked_since, forks
 from ...transport.loop import Loop
 from ...transport.topic_settings import TopicSettings
 from ...transport.wire import Protocol
-from ..words import Replies, Word
+from ..interfaces import Replies, Word
 from .broadcast import Broadcast
 from .declared import withdrawn
 from .links import farewell, local

@@ -16,8 +16,7 @@ from ...transport.wire import Protocol
 from ..current import current
 from ..here import served
 from ..interfaces import Publisher
-from .call import Call
-from .calls import Calls
+from .call import Call, Calls
 from .control import Control
 from .dispatcher import Dispatcher
 from .lane import Lane

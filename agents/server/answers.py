@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from ...protocol.contents import PS, RETURN, as_original, raised, shown
-from ...protocol.errors import MemberRefused, PzcError, SerializeError
+from ...protocol.errors import MemberRefused, Refused, SerializeError
 from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference, told
@@ -20,16 +20,18 @@ from .call import Call
 from .coroutines import Coroutines
 from .descriptions import about
 from .handles import Handles
+from .lane import Lane
 from .marks import Member
 from .presence import Presence
+from .reply_cache import ReplyCache
 from .streams import Streams, is_stream
 from .tree import Tree
 
 T = TypeVar("T")
 
 Message = tuple[str, str, Any]
-Register = Callable[[Call, Future[Any], Callable[[Future[Any]], object]], str]
-TellOriginal = Callable[[str, Future[Any]], object]
+
+NOT_IN_A_BATCH = "a batch cannot hold futures and streams: call that method by itself"
 
 
 class Answers:
@@ -39,10 +41,9 @@ class Answers:
         tree: what is served.
         coroutines: runs coroutines that methods gave.
         presence: says which clients are dead.
-        run: runs a function in its turn, in a worker.
-        register: keeps the future that a call gave; gets the call, the future, and what makes an answer of
-            that when it is done; gives the id under which it is kept.
-        tell_original: likewise of a call of an original; gets id of the call, and future.
+        lanes: in which it is used.
+        cache: keeps the futures that calls gave.
+        originals: keeps those of calls of originals.
     """
 
     def __init__(
@@ -50,16 +51,16 @@ class Answers:
         tree: Tree,
         coroutines: Coroutines,
         presence: Presence,
-        run: Callable[[Callable[[], object]], object],
-        register: Register,
-        tell_original: TellOriginal,
+        lanes: Sequence[Lane],
+        cache: ReplyCache,
+        originals: FuturesOfOriginals,
     ) -> None:
         self._tree = tree
         self._coroutines = coroutines
-        self._register = register
-        self._tell_original = tell_original
-        self.handles = Handles(presence, run)
-        self.streams = Streams(run, coroutines, presence, self.item)
+        self._cache = cache
+        self._originals = originals
+        self.handles = Handles(presence, lanes)
+        self.streams = Streams(lanes, coroutines, presence, self.item)
 
     def of(self, call: Call, result: Any, member: Member, here: Path | None = None) -> Message:
         """The answer to a call.
@@ -74,35 +75,40 @@ class Answers:
             return PS, RETURN, result
         if inspect.iscoroutine(result):
             return self.of(call, self._coroutines.run(result), member, here)
+        if call.action == "batch" and (is_stream(result) or isinstance(result, Future)):
+            raise Refused(NOT_IN_A_BATCH)
+        if call.oneway:  # nobody would let go of what is kept
+            return PS, RETURN, None
         if call.original:
             if isinstance(result, Future):
-                self._tell_original(call.id, cast("Future[Any]", result))
+                self._originals.tell(call.id, cast("Future[Any]", result))
                 return PS, "future_register", call.id
             return PS, RETURN, result
         if is_stream(result):
             return PS, "stream", {"id": self.streams.open(result, call, member)}
         if isinstance(result, Future):
             future = cast("Future[Any]", result)
-            return PS, "future_register", self._register(call, future, partial(self._outcome, call, member))
+            outcome = partial(self._outcome, call, member)
+            return PS, "future_register", self._cache.register(call, future, outcome)
         if first_reference(result) is None:
             return PS, RETURN, result
         if not call.can_refer:
             return PS, RETURN, by_value(result, member.text)
-        return PS, "reference", self._referred(call, result, here)
+        return PS, "reference", self._referred(call, result, member, here)
 
     def _outcome(self, call: Call, member: Member, future: Future[Any]) -> Message:
         """The answer that a finished future is."""
         try:
             error = future.exception()
             return raised(error) if error is not None else self.of(call, future.result(), member)
-        except (CancelledError, PzcError) as exc:
+        except BaseException as exc:  # whoever waits for the outcome has to get one
             return raised(exc)
 
-    def _referred(self, call: Call, thing: object, here: Path | None = None) -> dict[str, Any]:
+    def _referred(self, call: Call, thing: object, member: Member, here: Path | None) -> dict[str, Any]:
         """What is told of an object that stays here, by its path or a handle."""
         if here is not None or thing is self._tree.root:
             return about(thing, here or ())
-        handle = self.handles.keep(thing, call.caller.identity)
+        handle = self.handles.keep(thing, call.caller.identity, member.lane)
         return {**about(thing, (Handle(handle),)), "handles": [handle]}
 
     def item(self, call: Call, item: Any, member: Member, here: Path | None = None) -> tuple[Any, Any]:
@@ -111,7 +117,7 @@ class Answers:
             return item, None
         if not call.can_refer:
             return by_value(item, member.text), None
-        return None, self._referred(call, item, here)
+        return None, self._referred(call, item, member, here)
 
 
 def by_value(value: T, name: object, *, read: bool = False) -> T:

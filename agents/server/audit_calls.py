@@ -7,12 +7,11 @@ from functools import partial
 from typing import Any
 
 from ...protocol.contents import RETURN, as_text, is_raised, text_of
-from ...protocol.errors import MemberRefused, Refused
+from ...protocol.errors import CallCancelled, MemberRefused, Refused
 from ...protocol.operations import CALL
 from .audit import Audit, CallRecord
 from .call import Call
 
-_OUTCOMES = {"CallCancelled": "cancelled"}
 _NONE: dict[str, Any] = {}
 _LASTING = frozenset({type(None), bool, int, float, str, bytes})
 """Types of arguments that nobody can change until the line is written."""
@@ -89,4 +88,4 @@ def _record(call: Call, error: BaseException | None, seconds: float) -> CallReco
 def _outcome(error: BaseException) -> str:
     if isinstance(error, Refused | MemberRefused):
         return "refused"
-    return _OUTCOMES.get(type(error).__name__, "raised")
+    return "cancelled" if isinstance(error, CallCancelled) else "raised"

@@ -133,7 +133,7 @@ class AuditTopic:
                 taken = len(self._executor) < limits.current.audit_waiting and self._executor.submit(
                     partial(self._tell, line)
                 )
-            except AgentClosed:
+            except (AgentClosed, RuntimeError):  # it was stopped, or no thread is left
                 taken = False
             if not taken:
                 self._counters.add("calls_unpublished")

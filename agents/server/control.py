@@ -36,8 +36,7 @@ from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
 from ..interfaces import Publisher
-from .call import Call
-from .calls import Calls
+from .call import Call, Calls
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
 
@@ -184,15 +183,15 @@ class Control:
         caller = request.caller
         if content.get("everybody"):
             authorize(caller.key, Role.ADMIN)
-            self._cancel_all(request, self._calls.all())
+            theirs = self._calls.all()
         elif content.get("mine"):
             theirs = [call for call in self._calls.all() if call.caller.identity == caller.identity]
-            self._cancel_all(request, theirs)
         elif content.get("key"):
             theirs = [call for call in self._calls.all() if call.caller.key_id == caller.key_id]
-            self._cancel_all(request, theirs)
         else:
             self._cancel_one(request, as_text(content.get("id")))
+            return
+        self._cancel_all(request, theirs)
 
     def _cancel_all(self, request: Call, calls: list[Call]) -> None:
         states = [self._calls.cancel(call) for call in calls]

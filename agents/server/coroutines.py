@@ -98,17 +98,25 @@ class Coroutines:
                 loop.call_soon_threadsafe(stop)
 
         with self._lock:
-            if self._closed:
+            try:
+                loop = self._loop or self._start()
+            except BaseException:
                 coroutine.close()
-                raise PeerLost("the server is being stopped")
-            loop = self._loop or self._start()
+                raise
             loop.call_soon_threadsafe(begin)
         return cancel
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        loop = self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
-        self._thread.start()
+        if self._closed:
+            raise PeerLost("the server is being stopped")
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread is left
+            loop.close()
+            raise
+        self._loop, self._thread = loop, thread
         return loop
 
     def close(self) -> None:

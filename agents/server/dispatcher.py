@@ -14,7 +14,7 @@
     from a carrier whose threads wait           runs in that thread, in its turn
     else, proved quick and its turn is now      runs where it arrived
     else                                        runs in a worker of the lane, in its turn
-    ... and its content is above 64 KiB         is decoded there
+    ... and its content is above 64 KiB         is decoded there, unless there are several lanes
     any, while the agent is being stopped       refused, and not executed
 """
 
@@ -28,13 +28,7 @@ from time import monotonic
 from typing import Any
 
 from ...protocol.contents import PS
-from ...protocol.errors import (
-    FrameError,
-    Refused,
-    RemoteProtocolError,
-    RoleRefused,
-    SignatureError,
-)
+from ...protocol.errors import FrameError, Refused, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
 from ...transport.endpoints import DECODE_LATER
@@ -43,8 +37,7 @@ from ...transport.loop import Loop
 from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
-from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Frames, Packed
-from .calls import Calls, raised_in
+from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
 from .exposed import ExposedObject
 from .lane import Lane
 from .marks import Member
@@ -156,7 +149,9 @@ class Dispatcher:
                 self._presence.heard(asker.identity)
             if handshake or reached:
                 call.handshake, call.reached = handshake, reached
-            if len(message.content) <= DECODE_LATER or (asker.carrier.waits and not handshake):
+            at_once = len(message.content) <= DECODE_LATER
+            # Which of several lanes a call is for, its content tells.
+            if at_once or (not handshake and (asker.carrier.waits or len(self.lanes) > 1)):
                 content = message.decode(writable=True)
                 if type(content) not in _SEQUENCES and self.control(call, content):
                     return None
@@ -242,10 +237,10 @@ class Dispatcher:
         member, action = call.member, call.action
         lane = self.lanes[member.lane]
         call.kind = action, member.text
-        if member.urgent or (action in _BESIDE and "on" not in call.options and lane.running):
-            return self._beside(call)
-        call.lane = lane
         try:
+            if member.urgent or (action in _BESIDE and "on" not in call.options and lane.running):
+                return self._beside(call)
+            call.lane = lane
             if call.caller.carrier.waits and not lane.affine:
                 lane.enter(call)
             elif call.content is UNREAD or not lane.enter_quick(call):
@@ -269,13 +264,10 @@ class Dispatcher:
         call.begin()
         if call.caller.carrier.waits or call.action in _BESIDE:
             return self._run(call, None)
-        call.run, call.give_up = self._run_beside, self._give_up
+        call.run, call.give_up = self._run_queued, self._give_up
         if not self._urgent.submit(call.work):
             self._give_up(call, Refused("too many urgent calls are waiting for a thread"))
         return None
-
-    def _run_beside(self, call: Call) -> None:
-        self._send(call, self._run(call, None))
 
     def _queue(self, call: Call, lane: Lane) -> None:
         """Let a worker of the lane run a call, which is refused shortly before its caller gives up."""
@@ -366,7 +358,7 @@ class Dispatcher:
         if exposed is None:
             raise RemoteProtocolError("this agent serves no object")
         if action == "batch":
-            return run_batch(call, options, self.check_lock, exposed)
+            return run_batch(call, options, self.check_lock, exposed, self.audit)
         return exposed.act(call, action, options, call.member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any]) -> None:

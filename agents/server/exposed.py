@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, cast
 
 from ...protocol import operations, paths
 from ...protocol.contents import PS, RETURN, shown
-from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError, RoleRefused
+from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.operations import CALL, EMIT, OPERATIONS
 from ...protocol.paths import Handle, Path
@@ -34,11 +35,11 @@ from ...protocol.references import Reference, replaced
 from ...protocol.values import PLAIN, first_reference
 from . import members
 from .answers import Answers, Message, by_value
-from .call import NO_TABLE, Call
-from .calls import calls_of
+from .call import NO_TABLE, Call, calls_of
 from .coroutines import Coroutines
 from .descriptions import about, description, table
 from .marks import NOTHING, Member, marked, marks_of
+from .replies import authorize
 from .streams import each_of, listed
 from .tree import Tree, path_of, put_item
 
@@ -85,10 +86,10 @@ class ExposedObject:
         self._actions: Mapping[str, Callable[[Call, dict[str, Any], Member], Message]] = {
             "exec": self._execute,
             "get": self._get,
-            "getattr": self._copy,
+            "getattr": partial(self._get, copied=True),
             "setattr": self._set,
             "next": self._next,
-            "inspect": lambda call, options, member: (PS, RETURN, self.inspect()),
+            "inspect": self._inspect,
             "describe": self._describe,
             "instantiate": self._make,
         }
@@ -127,7 +128,7 @@ class ExposedObject:
     def only_reads(self, action: str, options: dict[str, Any]) -> bool:
         """True for what others may do while somebody holds the lock, where the server says so."""
         if action != "exec":
-            return action in ("get", "getattr", "describe", "inspect")
+            return action in _READING
         return self.member(options).reading or (
             options.get("method", CALL) != CALL and self._may_read(options)
         )
@@ -215,14 +216,7 @@ class ExposedObject:
         if not member.sure and (marks.urgent or marks.on_cancel):
             self.tree.remember(options, marked(member, marks)._replace(reading=False, sure=False))
         if not marks.reading:
-            self._need(call, Role.OPERATOR, member)
-
-    def _need(self, call: Call, role: Role, member: Member) -> None:
-        key = call.caller.key
-        if key is not None and key.role < role:
-            raise RoleRefused(
-                f"key {key.name} is {key.role.name.lower()}; {member.text} needs {role.name.lower()}"
-            )
+            authorize(call.caller.key, Role.OPERATOR, member.text)
 
     def _operate(
         self, call: Call, options: dict[str, Any], member: Member, method: object, args: Any, kwargs: Any
@@ -244,7 +238,7 @@ class ExposedObject:
         known = not operation.of or isinstance(thing, operation.of)
         by_item = method == operations.ITER and call.can_refer and not hasattr(kind, "__len__")
         if not operations.only_looks(method, thing, by_item):
-            self._need(call, Role.OPERATOR, member)
+            authorize(call.caller.key, Role.OPERATOR, member.text)
         if method == "__dir__":
             return PS, RETURN, self.tree.names(thing, path)
         if by_item:
@@ -274,9 +268,6 @@ class ExposedObject:
             ]
             return PS, "items", listed(items, done=True)
         return self._answers.of(call, result, member)
-
-    def _copy(self, call: Call, options: dict[str, Any], member: Member) -> Message:
-        return self._get(call, options, member, copied=True)
 
     def _get(self, call: Call, options: dict[str, Any], member: Member, copied: bool = False) -> Message:
         copied = copied or "force_as_object" in options
@@ -330,10 +321,11 @@ class ExposedObject:
         items, done, error = self._answers.streams.advance(options.get("id"), options.get("credit"), call)
         return PS, "items", listed(items, done, error)
 
-    def inspect(self) -> tuple[set[str], set[str]]:
+    def _inspect(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         """Names to be held remotely, and names always sent by value, as the original's."""
         told = table(self.tree.root, self.tree.names(self.tree.root, ()), self._is_remote)
-        return {name for name, entry in told.items() if entry["kind"] not in ("property", "value")}, set()
+        remote = {name for name, entry in told.items() if entry["kind"] not in ("property", "value")}
+        return PS, RETURN, (remote, set[str]())
 
     def _describe(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         path = self._seen(options, member)
@@ -360,19 +352,6 @@ class ExposedObject:
         result = self._find(call, (*member.path[:-1], member.on_cancel))()
         if inspect.iscoroutine(result):
             self._coroutines.run(result)
-
-    def drop(self, stream_id: object, caller: Any) -> None:
-        """A client closes a stream early; one that is not open is closed already."""
-        self._answers.streams.drop(stream_id, caller)
-
-    def release(self, handles: object, caller: Any) -> None:
-        """A client lets go of handles; errors as `Handles.release`."""
-        self._answers.handles.release(handles, caller.identity)
-
-    def close(self) -> None:
-        """Close every stream, let go of every handle."""
-        self._answers.streams.close()
-        self._answers.handles.close()
 
 
 _LISTING: Collection[str] = frozenset({operations.ITER, "values", "items"})

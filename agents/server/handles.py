@@ -13,9 +13,9 @@ A client is a key and an agent. No other client can use its handles, nor learn t
 
 from __future__ import annotations
 
-import secrets
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,13 +25,16 @@ from ...protocol.contents import as_list
 from ...protocol.errors import Refused
 from ...protocol.message import Identity
 from ...protocol.shown import shown
+from .lane import Lane
 from .presence import Presence
+from .tree import new_handle
 
 
 @dataclass(eq=False, slots=True)
 class _Kept:
     id: str
     thing: object
+    lane: int
     times: int = 1
 
 
@@ -47,21 +50,26 @@ class Handles:
 
     Args:
         presence: says when a client is dead.
-        run: runs a function in its turn: the last reference to an object may be the one here.
+        lanes: in which its objects are used: the last reference to one may be the one here.
     """
 
-    def __init__(self, presence: Presence, run: Callable[[Callable[[], object]], object]) -> None:
+    def __init__(self, presence: Presence, lanes: Sequence[Lane]) -> None:
         self._presence = presence
-        self._run = run
+        self._lanes = lanes
         self._lock = threading.Lock()
         self._clients: dict[Identity, _Client] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return sum(self._counts.values())
 
-    def keep(self, thing: object, identity: Identity) -> str:
+    def keep(self, thing: object, identity: Identity, lane: int) -> str:
         """The id of the handle that a client has of an object from now on.
+
+        Args:
+            thing: the object.
+            identity: of the client.
+            lane: number of the one in which it is used.
 
         Raises:
             Refused: when the holders of its key have `limits.handles`.
@@ -71,7 +79,7 @@ class Handles:
             if client is not None and (kept := client.by_object.get(id(thing))) is not None:
                 kept.times += 1
                 return kept.id
-            if self._counts.get(identity.key_id, 0) >= limits.current.handles:
+            if self._counts[identity.key_id] >= limits.current.handles:
                 raise Refused(
                     f"this key holds {limits.current.handles} objects that methods of this server returned: "
                     "let go of some"
@@ -79,9 +87,9 @@ class Handles:
             if client is None:
                 client = _Client(self._presence.hold(identity, "handle", partial(self.forget, identity)))
                 self._clients[identity] = client
-            kept = _Kept(secrets.token_hex(8), thing)
+            kept = _Kept(new_handle(lane), thing, lane)
             client.by_id[kept.id] = client.by_object[id(thing)] = kept
-            self._counts[identity.key_id] = self._counts.get(identity.key_id, 0) + 1
+            self._counts[identity.key_id] += 1
             return kept.id
 
     def find(self, handle: str, identity: Identity) -> Any:
@@ -105,7 +113,7 @@ class Handles:
         ids = as_list(handles)
         if not ids or len(ids) > limits.current.handles or not all(isinstance(each, str) for each in ids):
             raise Refused(f"handles are released by their ids, not by {shown(handles)}")
-        free: list[object] = []
+        free: list[_Kept] = []
         with self._lock:
             client = self._clients.get(identity)
             if client is None:
@@ -119,7 +127,7 @@ class Handles:
             self._presence.drop(client.ticket)
         self._drop(free)
 
-    def _let_go(self, client: _Client, handle: str, identity: Identity, free: list[object]) -> None:
+    def _let_go(self, client: _Client, handle: str, identity: Identity, free: list[_Kept]) -> None:
         kept = client.by_id.get(handle)
         if kept is None:
             return
@@ -127,13 +135,11 @@ class Handles:
         if not kept.times:
             del client.by_id[handle], client.by_object[id(kept.thing)]
             self._uncount(identity, 1)
-            free.append(kept.thing)
+            free.append(kept)
 
     def _uncount(self, identity: Identity, number: int) -> None:
-        left = self._counts[identity.key_id] - number
-        if left:
-            self._counts[identity.key_id] = left
-        else:
+        self._counts[identity.key_id] -= number
+        if not self._counts[identity.key_id]:
             del self._counts[identity.key_id]
 
     def forget(self, identity: Identity) -> None:
@@ -144,13 +150,18 @@ class Handles:
                 return
             self._uncount(identity, len(client.by_id))
         self._presence.drop(client.ticket)
-        self._drop([kept.thing for kept in client.by_id.values()])
+        self._drop([*client.by_id.values()])
 
-    def _drop(self, free: list[object]) -> None:
-        if free:
-            self._run(free.clear)
+    def _drop(self, free: list[_Kept]) -> None:
+        for lane in {kept.lane for kept in free}:
+            self._lanes[lane].run(partial(_let_go, [kept for kept in free if kept.lane == lane]))
 
     def close(self) -> None:
         """Nothing is kept any more."""
         for identity in list(self._clients):
             self.forget(identity)
+
+
+def _let_go(free: list[_Kept]) -> None:
+    for kept in free:
+        kept.thing = None

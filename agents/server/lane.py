@@ -26,11 +26,20 @@ from threading import get_ident
 from time import monotonic
 
 from ...protocol import limits
-from ...protocol.errors import AgentClosed, CallCancelled, CallTimeout, ConfigError, PeerLost
+from ...protocol.errors import (
+    AgentClosed,
+    CallCancelled,
+    CallTimeout,
+    ConfigError,
+    PeerLost,
+    PzcError,
+    Refused,
+)
 from ...protocol.quotas import Shares
 from ...transport.executor import CLOSE_TIMEOUT, Executor
 
 STOPPING = "this agent is being stopped; the request was not executed"
+NO_THREAD = "this agent has no thread left to run it; end what is not needed, or raise the limit (ulimit -u)"
 
 _MAX_KINDS = 4096
 _NEW, _WAITING, _RUNNING, _OVER = range(4)
@@ -215,6 +224,7 @@ class Lane:
         return False
 
     def _start(self, entry: QueueEntry) -> None:
+        """Let it run; when no thread can, its turn is over, and the error says why."""
         entry.since = monotonic()
         self._running[entry] = 0
         if entry.gate is not None:
@@ -222,9 +232,9 @@ class Lane:
             return
         try:
             self._workers.submit(partial(self._work, entry))
-        except AgentClosed:
-            entry.refuse(PeerLost(STOPPING))
+        except (AgentClosed, RuntimeError) as exc:
             self.leave(entry, monotonic())
+            raise PeerLost(STOPPING) if isinstance(exc, AgentClosed) else Refused(NO_THREAD) from exc
 
     def _work(self, entry: QueueEntry) -> None:
         self._running[entry] = get_ident()
@@ -251,7 +261,10 @@ class Lane:
                 if self._closed:
                     self._idle.notify_all()
                 return
-        self._start(following)
+        try:
+            self._start(following)
+        except PzcError as exc:
+            following.refuse(exc)
 
     def _judge(self, kind: tuple[str, str], quick: bool) -> None:
         """A kind of work was not quick, or was, and is not known for it."""

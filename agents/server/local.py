@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol import serializers
+from ...protocol.codec import Codec, too_large
 from ...protocol.contents import portable, raised
 from ...protocol.errors import LocalProtocolError, SerializeError
 from ...protocol.frames import PZC01, Kind
@@ -51,15 +52,14 @@ class _Carrier:
 
 
 class Local:
-    """The local way to one agent of this process, for callers with one protocol.
+    """The local way to one agent of this process, for one caller.
 
     Args:
         dispatcher: of the agent.
         theirs: protocol of the agent.
-        agent_id: of the caller.
-        key: of the caller; None without keys.
-        serializer: of what is copied.
-        max_content: bytes of the largest value.
+        key: of the caller, as the agent has it; None without keys.
+        caller: agent id of the caller.
+        codec: of the caller.
         trusted: True when pickles of the agent are unpickled in full, over the wire as well.
     """
 
@@ -67,17 +67,16 @@ class Local:
         self,
         dispatcher: Dispatcher,
         theirs: Protocol,
-        agent_id: str,
         key: Key | None,
-        serializer: str,
-        max_content: int,
+        caller: str,
+        codec: Codec,
         trusted: bool,
     ) -> None:
-        self._max_content = max_content
-        self._caller = Asker(agent_id, key, "inproc", _Carrier(theirs))
-        facts = Facts.of(PZC01, Kind.REQUEST, agent_id, "", key)
-        self._message = Message(facts, "", None, serializer, b"", sequence=REFERENCES)
-        self.serializer = serializer
+        self._max_content = min(codec.max_content, theirs.codec.max_content)
+        self._caller = Asker(caller, key, "inproc", _Carrier(theirs))
+        facts = Facts.of(PZC01, Kind.REQUEST, caller, "", key)
+        self._message = Message(facts, "", None, codec.serializer, b"", sequence=REFERENCES)
+        self.serializer = codec.serializer
         self.trusted = trusted
         self._run = dispatcher.local
         self._forks = forks()
@@ -121,9 +120,7 @@ class Local:
         try:
             encoded = serializers.encode(name, portable(answer, PZC01, name))
             if len(encoded) > self._max_content:
-                raise LocalProtocolError(
-                    f"content has {len(encoded)} bytes, the limit is {self._max_content}"
-                )
+                raise too_large(len(encoded), self._max_content)
         except (SerializeError, LocalProtocolError) as exc:
             encoded = serializers.encode(name, portable(raised(exc), PZC01, name))
         return serializers.decode(name, encoded, trusted=self.trusted)
@@ -141,12 +138,9 @@ def way_to(
         caller: agent id of the caller.
         protocol: of the caller; its key must be one of the agent's.
     """
-    ours = protocol.codec.keyring
-    key = None
+    codec, key = protocol.codec, None
     if theirs.codec.keyring is not None:
-        key = None if ours is None else theirs.codec.keyring.find(ours.calling.key_id)
+        key = None if codec.keyring is None else theirs.codec.keyring.find(codec.keyring.calling.key_id)
         if key is None:
             return None
-    limit = min(protocol.codec.max_content, theirs.codec.max_content)
-    codec = protocol.codec
-    return Local(dispatcher, theirs, caller, key, codec.serializer, limit, peer_key in codec.trusted)
+    return Local(dispatcher, theirs, key, caller, codec, peer_key in codec.trusted)

@@ -75,7 +75,10 @@ def kind_told(value: object) -> str:
 
 def is_signal(value: object) -> bool:
     """True for what can be connected to."""
-    return all(callable(getattr(value, name, None)) for name in ("connect", "disconnect", "emit"))
+    try:
+        return all(callable(getattr(value, name, None)) for name in ("connect", "disconnect", "emit"))
+    except Exception:  # it cannot be asked for anything
+        return False
 
 
 def items_of(value: object) -> str:

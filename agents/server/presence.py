@@ -36,8 +36,7 @@ from ...protocol.keyring import Role
 from ...protocol.message import Identity
 from ...transport.lifelines import Lifeline
 from ...transport.loop import Loop, Timer
-from .call import Asker, Call
-from .calls import Calls, note_of
+from .call import Asker, Call, Calls, note_of
 from .replies import Replies, authorize
 
 logger = logging.getLogger("pzc.presence")

@@ -32,8 +32,8 @@ from .call import Asker, Call, Frames, Packed
 logger = logging.getLogger("pzc.replies")
 
 
-def authorize(signer: Key | None, needed: Role) -> None:
-    """Check the role of the key that signed a request; unsigned ones are not restricted.
+def authorize(signer: Key | None, needed: Role, what: str = "this") -> None:
+    """Check the role of the key that signed a request for something; unsigned ones are not restricted.
 
     Raises:
         RoleRefused: naming the key, its role and the role that it takes.
@@ -44,9 +44,8 @@ def authorize(signer: Key | None, needed: Role) -> None:
                 f"key {signer.name} is this agent's own, which others hold to verify what it says: it lets "
                 'nobody else ask. Sign with another key: call = "NAME" in a keyring, or PZC_KEY'
             )
-        raise RoleRefused(
-            f"key {signer.name} is {signer.role.name.lower()}; this needs {needed.name.lower()}"
-        )
+        role = signer.role.name.lower()
+        raise RoleRefused(f"key {signer.name} is {role}; {what} needs {needed.name.lower()}")
 
 
 class Replies:

@@ -17,7 +17,7 @@ import inspect
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ from ...protocol.errors import LocalProtocolError, Refused
 from ...protocol.message import Identity
 from .call import Asker, Call
 from .coroutines import Coroutines
+from .lane import Lane
 from .marks import NOTHING, Member
 from .presence import Presence
 
@@ -63,7 +64,7 @@ class Streams:
     """Open streams of one server; safe from any thread.
 
     Args:
-        run: runs a function in its turn: generators are closed so.
+        lanes: in whose turns generators are closed.
         coroutines: runs asynchronous generators.
         presence: says which readers are dead.
         item: makes of what a generator gave what is sent; gets call, item and member.
@@ -71,12 +72,12 @@ class Streams:
 
     def __init__(
         self,
-        run: Callable[[Callable[[], object]], object],
+        lanes: Sequence[Lane],
         coroutines: Coroutines,
         presence: Presence,
         item: Callable[[Call, Any, Member], Item],
     ) -> None:
-        self._run = run
+        self._lanes = lanes
         self._coroutines = coroutines
         self._presence = presence
         self._item = item
@@ -149,7 +150,7 @@ class Streams:
                 if given is not _END:
                     items.append(self._item(call, given, stream.member))
             except BaseException as exc:
-                return items, True, raised(exc)[2]
+                return items, True, raised(Refused(_CLOSED) if stream.dropped else exc)[2]
             if given is _END:
                 return items, True, None
             size += _size(given)
@@ -179,8 +180,8 @@ class Streams:
         stream.dropped = True
         call = stream.call
         if call is not None:
-            call.cancelled = True
-        self._run(lambda: self._end(stream))
+            call.tell()
+        self._lanes[stream.member.lane].run(lambda: self._end(stream))
 
     def _end(self, stream: _Stream) -> None:
         with stream.running:

@@ -7,6 +7,7 @@ names them without items: ``channels.off`` is that of every channel.
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -32,6 +33,10 @@ MOST_SEARCHED = 1000
 
 MOST_DEEP = 6
 """Steps to the objects that are searched for signals."""
+
+
+_LANE = 4
+"""Digits of an id of a handle that tell its lane."""
 
 
 class Objects:
@@ -74,21 +79,19 @@ class Tree:
     def __init__(self, served: object, expose: Collection[str] | None = None, lanes: str = "one") -> None:
         if lanes not in ("one", "each"):
             raise ConfigError(f"lanes={lanes!r} is neither 'one' nor 'each'")
-        self.objects = objects_of(served)
-        self.root: object = Objects(self.objects) if self.objects else served
+        self.serve(served)
         self.lanes = len(self.objects) if lanes == "each" and self.objects else 1
         self._numbers = {name: number for number, name in enumerate(self.objects)} if self.lanes > 1 else {}
         self._exposed = None if expose is None else _exposed(expose)
         self._given: dict[tuple[str, ...], Marks] = {}
-        self._known: Memo[tuple[Any, Any], Member] = Memo()
-        self._met: dict[str, Any] = {}
         self._open: set[type] = set()  # types whose instances have members that are served
 
-    def replaced(self, served: object) -> None:
-        """Serve something else."""
+    def serve(self, served: object) -> None:
+        """Serve something, in the place of what was served before."""
         self.objects = objects_of(served)
-        self.root = Objects(self.objects) if self.objects else served
-        self._known, self._met = Memo(), {}
+        self.root: object = Objects(self.objects) if self.objects else served
+        self._known: Memo[tuple[Any, Any], Member] = Memo()
+        self._met: dict[str, Any] = {}
 
     def mark(self, given: Mapping[tuple[str, ...], Marks]) -> None:
         """Take marks that stand for those of the members themselves."""
@@ -127,34 +130,37 @@ class Tree:
         Raises:
             MemberRefused: when it is not exposed.
         """
-        names = paths.names(path)
-        lane = self._numbers.get(names[0], 0) if names else 0
-        narrowed = self._is_narrowed(path, names)
-        given = self._given.get(names)
+        narrowed = self._within(path) is not None
+        given = self._said_of(path)
         if given is not None:
             found, sure = given, True
         else:
             found, sure = self._still(path)
         settled = sure and not narrowed and (given is not None or not found.reading)
         marks = found.urgent, found.reading, found.on_cancel
-        return Member(paths.text(path), *marks, lane, path, narrowed, sure, settled)
+        return Member(paths.text(path), *marks, self._lane(path), path, narrowed, sure, settled)
 
-    def _is_narrowed(self, path: Path, names: tuple[str, ...]) -> bool:
-        """True on the way to what is exposed.
+    def _lane(self, path: Path) -> int:
+        first = path[0] if path and self.lanes > 1 else None
+        if isinstance(first, Handle):
+            return min(int(first.id[:_LANE], 16), self.lanes - 1)
+        return self._numbers.get(first, 0) if isinstance(first, str) else 0
+
+    def _within(self, path: Path) -> dict[str, Any] | None:
+        """What is exposed of the members of what a path leads to; None for all of them.
 
         Raises:
-            MemberRefused: beside that way.
+            MemberRefused: beside the way to what is exposed.
         """
-        within = self._exposed
-        if within is None or (path and isinstance(path[0], Handle)):
-            return False
+        within: dict[str, Any] | None = None if path and isinstance(path[0], Handle) else self._exposed
+        names = paths.names(path)
         for name in names:
+            if within is None:
+                break
             if name not in within:
                 raise MemberRefused(f"{paths.text(names)!r} is not exposed by this server")
             within = within[name]
-            if within is None:
-                return False
-        return True
+        return within
 
     def _still(self, path: Path) -> tuple[Marks, bool]:
         """Marks of what can be reached without running anything, and whether it can."""
@@ -181,7 +187,11 @@ class Tree:
 
     def given(self, member: Member) -> bool:
         """True when the marks of a member stand for those of whatever is there."""
-        return member.path is not None and paths.names(member.path) in self._given
+        return member.path is not None and self._said_of(member.path) is not None
+
+    def _said_of(self, path: Path) -> Marks | None:
+        """What was said of a member beforehand; nothing of what a method returned."""
+        return None if path and isinstance(path[0], Handle) else self._given.get(paths.names(path))
 
     def find(self, path: Path, held: Find, call: Any = None) -> Any:
         """What a path leads to now.
@@ -221,15 +231,8 @@ class Tree:
 
     def names(self, target: object, path: Path) -> list[str]:
         """Names of the members of what a path has led to that are served."""
-        found = members.names(target)
-        within = self._exposed
-        if within is None or (path and isinstance(path[0], Handle)):
-            return found
-        for name in paths.names(path):
-            within = within.get(name)
-            if within is None:
-                return found
-        return [name for name in found if name in within]
+        within = self._within(path)
+        return [name for name in members.names(target) if within is None or name in within]
 
     def meet(self, target: object, path: Path, among: Iterable[str]) -> None:
         """Know the signals of what a path has led to, which may be behind properties and calls."""
@@ -250,13 +253,14 @@ class Tree:
             if id(target) in seen:
                 continue
             seen.add(id(target))
-            for step, thing in self._inside(target, path):
-                if type(thing) in PLAIN or type(thing) in TRAVELLING or isinstance(thing, type):
-                    continue
-                if members.is_signal(thing):
-                    found[paths.text((*path, step))] = thing
-                elif first_reference(thing) is not None and len(path) < MOST_DEEP:
-                    waiting.append(((*path, step), thing))
+            with contextlib.suppress(Exception):  # what cannot be looked at must not hide the others
+                for step, thing in self._inside(target, path):
+                    if type(thing) in PLAIN or type(thing) in TRAVELLING or isinstance(thing, type):
+                        continue
+                    if members.is_signal(thing):
+                        found[paths.text((*path, step))] = thing
+                    elif first_reference(thing) is not None and len(path) < MOST_DEEP:
+                        waiting.append(((*path, step), thing))
         return found
 
     def _inside(self, target: Any, path: Path) -> Iterator[tuple[Step, object]]:
@@ -270,6 +274,11 @@ class Tree:
                 thing = members.still(target, name)
                 if thing is not MISSING and not isinstance(thing, members.METHOD_MAKERS):
                     yield name, thing
+
+
+def new_handle(lane: int) -> str:
+    """An id for an object that a method returned, which tells the number of the lane in which it is used."""
+    return f"{lane:0{_LANE}x}{secrets.token_hex(8)}"
 
 
 def item_of(target: object, step: tuple[Any, ...]) -> Any:

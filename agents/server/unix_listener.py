@@ -45,7 +45,7 @@ from ...transport.laned import exchange_of
 from ...transport.loop import Loop
 from ...transport.stream import Stream, has_ended, peer_pid, peer_uid
 from ...transport.wire import Protocol
-from .call import NO_ROUTE, Asker, Call, Frames, Packed, spoken
+from .call import NO_ROUTE, Asker, Call, Frames, Packed
 from .dispatcher import Dispatcher
 from .presence import Presence
 from .replies import Replies
@@ -308,7 +308,8 @@ class UnixConnection(threading.Thread):
         binding, listener, user = f"/{self._nonce}", self._listener, os.geteuid()
         session = Session.answering(
             self.protocol.codec, listener.agent_id, self.protocol.epoch, message, binding=binding,
-            serializer=spoken(message), allocate=self._stream.allocate, proves=self._stream.proves,
+            serializer="link" if message.serializer == "link" else None,  # of its small messages
+            allocate=self._stream.allocate, proves=self._stream.proves,
         )  # fmt: skip
         self._exchange = exchange_of(self._stream, session, self.protocol.counter(), self._refuse)
         self.identity = message.identity

@@ -30,9 +30,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from .known_types import HELPERS, alias_of
 from .signatures import SourceText, literal, parse_expression, parse_signature, positional
-from .stub_types import Names, Types
+from .stub_types import HELPERS, Names, Types, alias_of
 
 _WIDER = {"float": (int, float), "complex": (int, float, complex)}
 _LONGEST_DEFAULT = 60
@@ -41,12 +40,12 @@ _NO_BODY = "\n    ..."
 Entry = Mapping[str, object]
 
 
-def docstring(doc: object, depth: int) -> ast.stmt:
+def docstring(doc: object) -> ast.stmt:
     """A docstring whose lines stand under its first one; ``...`` when there is none."""
     text = doc.strip() if isinstance(doc, str) else ""
     if not text:
         return ast.Expr(ast.Constant(...))
-    text = text.replace("\n", "\n" + "    " * depth)
+    text = text.replace("\n", "\n    ")
     return ast.Expr(ast.Constant(re.sub(r"[ \t]+\n", "\n", text)))
 
 
@@ -60,7 +59,7 @@ class Writer:
         """One member."""
         kind, names = entry.get("kind"), _names(entry)
         if kind == "method":
-            return _text(self._method(name, entry, names))
+            return self.signed(name, entry, self.types.name(f"{HELPERS}.remote_method"))
         if kind == "signal":
             return self._property(name, entry, self.types.name(f"{HELPERS}.RemoteSignal"))
         if kind == "remote":
@@ -92,11 +91,9 @@ class Writer:
         decorator = ast.Attribute(ast.Name(name), "setter")
         return f"{_text(getter)}\n{_text(_function(name, [myself, value], ast.Constant(None), [decorator]))}"
 
-    def _method(self, name: str, entry: Entry, names: Names) -> ast.FunctionDef:
-        return self.signed(name, entry, names, [self.types.name(f"{HELPERS}.remote_method")])
-
-    def signed(self, name: str, entry: Entry, names: Names, decorators: list[ast.expr]) -> ast.FunctionDef:
+    def signed(self, name: str, entry: Entry, *decorators: ast.expr) -> str:
         """A function with the signature that the server tells."""
+        names = _names(entry)
         parsed = parse_signature(entry.get("signature"))
         arguments = None if parsed is None else self._arguments(parsed.args, names)
         returns = None if parsed is None or arguments is None else parsed.returns
@@ -104,9 +101,9 @@ class Writer:
             result = self.types.generic(f"{HELPERS}.RemoteIterator", self.types.stream(returns, names))
         else:
             result = self.types.read(returns, names)
-        function = _function(name, [], result, decorators, entry.get("doc"))
+        function = _function(name, [], result, [*decorators], entry.get("doc"))
         function.args = arguments or self._any_arguments()
-        return function
+        return _text(function)
 
     def _any_arguments(self) -> ast.arguments:
         args, kwargs = ast.arg("args", self.types.any()), ast.arg("kwargs", self.types.any())
@@ -146,10 +143,6 @@ class Writer:
         arguments = [myself, name, ast.arg("value", any_)]
         return f"{_text(get)}\n{_text(_function('__setattr__', arguments, ast.Constant(None), []))}"
 
-    def call(self, entry: Entry) -> str:
-        """``__call__`` of something that can be called and has members."""
-        return _text(self.signed("__call__", entry, _names(entry), []))
-
     def items(self, entry: Entry) -> list[str]:
         """What ``[]``, ``len`` and ``for`` give of something that has items."""
         myself, any_, item = ast.arg("self"), self.types.any(), self.item(entry)
@@ -167,16 +160,15 @@ class Writer:
 
 
 def _names(entry: Entry) -> Names:
-    told = entry.get("names")
-    pairs = cast("Mapping[object, object]", told).items() if isinstance(told, Mapping) else ()
-    return {key: value for key, value in pairs if isinstance(key, str) and isinstance(value, str)}
+    pairs = _table(entry.get("names"))
+    return {key: value for key, value in pairs.items() if isinstance(key, str) and isinstance(value, str)}
 
 
 def _function(
     name: str, arguments: list[ast.arg], returns: ast.expr, decorators: list[ast.expr], doc: object = ""
 ) -> ast.FunctionDef:
     parameters = ast.arguments([], arguments, None, [], [], None, [])
-    return ast.FunctionDef(name, parameters, [docstring(doc, 1)], decorators, returns)
+    return ast.FunctionDef(name, parameters, [docstring(doc)], decorators, returns)
 
 
 def _text(function: ast.FunctionDef) -> str:
@@ -254,14 +246,12 @@ def _class(writer: Writer, name: str, told: Entry) -> str:
     members = _members_of(told)
     parts = [writer.member(key, entry) for key, entry in members.items()]
     if told.get("callable") or (told.get("signature") and "callable" not in told):
-        parts.append(writer.call(told))
+        parts.append(writer.signed("__call__", told))
     if told.get("items") in ("mapping", "sequence"):
         parts += writer.items(told)
     if any(entry.get("kind") == "remote" for entry in members.values()):
         parts.append(writer.anything_else())
-    head = ast.ClassDef(
-        name, [writer.types.name(f"{HELPERS}.Remote")], [], [docstring(told.get("doc"), 1)], []
-    )
+    head = ast.ClassDef(name, [writer.types.name(f"{HELPERS}.Remote")], [], [docstring(told.get("doc"))], [])
     body = "".join(textwrap.indent(f"\n{text}\n", "    ") for text in parts)
     return f"{ast.unparse(ast.fix_missing_locations(head))}\n{body}"
 
@@ -287,7 +277,7 @@ def _enums_of(classes: Iterable[Entry]) -> dict[str, Entry]:
 def _enum(types: Types, name: str, told: Entry) -> str:
     """An enum with its members; what cannot be one is left out."""
     kind = told.get("enum")
-    body: list[ast.stmt] = [docstring(told.get("doc"), 1)]
+    body: list[ast.stmt] = [docstring(told.get("doc"))]
     for member, text in _table(told.get("values")).items():
         if _is_member(member, {}) and member not in ("mro", "name", "value"):
             value = literal(tree) if (tree := parse_expression(text)) is not None else None
@@ -312,8 +302,7 @@ def _names_of(types: Mapping[str, Entry], taken: str) -> dict[str, str]:
 
 
 def _members_of(told: Entry) -> dict[str, Entry]:
-    table = told.get("members")
-    pairs: Mapping[Any, Any] = cast("Mapping[Any, Any]", table) if isinstance(table, Mapping) else {}
+    pairs: Mapping[Any, Any] = _table(told.get("members"))
     return {key: pairs[key] for key in sorted(key for key in pairs if _is_member(key, pairs[key]))}
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...protocol.errors import PzcError
+from ...discovery.site import parse_peers
+from ...protocol.errors import ConfigError, PzcError
 from ...transport.settings import Settings
 
 logger = logging.getLogger("pzc.doctor")
@@ -80,6 +80,15 @@ class Subject:
     timeout: float = 3.0
     started: tuple[float, float] = field(default_factory=lambda: (time.time(), time.monotonic()))
 
+    @property
+    def targets(self) -> dict[str, str]:
+        """Endpoints, or names to be looked for, of static peers and the given agents, by name."""
+        try:
+            peers = parse_peers(self.settings["PZC_PEERS"])
+        except ConfigError:  # which a check of its own tells
+            peers = {}
+        return {**peers, **{agent: agent for agent in self.agents if agent not in peers}}
+
 
 Check = Callable[[Subject], Iterable[Finding]]
 
@@ -95,8 +104,3 @@ def findings_of(check: Check, subject: Subject) -> Iterator[Finding]:
         logger.debug("check %s broke", name, exc_info=True)
         text = f"this check broke: {type(exc).__name__}: {exc}"
         yield failed(name, text, "this is a defect of pzc doctor: report it with the output of --debug")
-
-
-def environment() -> dict[str, str]:
-    """The variables of this process."""
-    return dict(os.environ)

@@ -1,4 +1,4 @@
-"""Peers: whether each is reached, how, and if not, why."""
+"""Peers, and the registry: whether each is reached, how, and if not, why."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from ...agents.agent import Agent
 from ...agents.client.peers import OFFSET_WORTH_TELLING_MS
 from ...discovery.site import parse_peers
+from ...protocol.contents import as_table
 from ...protocol.errors import (
     CallTimeout,
     ConfigError,
@@ -29,7 +30,6 @@ from ...protocol.version import VERSION
 from ..reaching import unreached
 from .finding import Finding, Subject, failed, ok, skipped, warning
 from .settings import key_name
-from .targets import known_targets
 
 ROUND_TRIPS = 5
 MAX_AT_ONCE = 16
@@ -65,7 +65,7 @@ def check_static_peers(subject: Subject) -> Iterator[Finding]:
 
 def check_peers(subject: Subject) -> Iterator[Finding]:
     """Each peer that is named: reached or not, why, and how."""
-    targets = known_targets(subject)
+    targets = subject.targets
     if not targets:
         return
     if not subject.usable:
@@ -157,3 +157,34 @@ def diagnose(target: str, error: Exception, signed: bool, timeout: float) -> tup
     if isinstance(error, PeerLost | CallTimeout):
         return unreached(target, timeout)[:2]
     return f"{type(error).__name__}: {error}", "see the text"
+
+
+def check_registry(subject: Subject) -> Iterator[Finding]:
+    """``PZC_REGISTRY`` is reached, and is one."""
+    endpoint = subject.settings["PZC_REGISTRY"]
+    if not endpoint:
+        yield ok("registry", "none (PZC_REGISTRY is not set): names come from multicast and PZC_PEERS")
+        return
+    if not subject.usable:
+        yield skipped("registry", "no agent can be asked: a setting cannot be used, see above")
+        return
+    with Agent() as agent:
+        try:
+            peer = agent.peer(endpoint, subject.timeout)
+            if "registry" not in peer.details:
+                text = f"{endpoint} is an agent ({peer.name or peer.details.get('kind')}), but no registry"
+                yield failed("registry", text, "correct PZC_REGISTRY, or start one: pzc registry --bind EP")
+                return
+            status = _status(agent, endpoint, subject.timeout)
+        except (PzcError, OSError) as exc:
+            why, todo = diagnose(endpoint, exc, agent.protocol.signed, subject.timeout)
+            yield failed("registry", why, f"{todo}; a registry is started with pzc registry --bind EP")
+            return
+    processes, connections = status.get("processes"), status.get("connections")
+    kept = f"kept in {status['file']}" if status.get("file") else "not kept in a file"
+    text = f"at {endpoint}, {processes} processes, {connections} connections of topics, {kept}"
+    yield ok("registry", text, endpoint=endpoint, **status)
+
+
+def _status(agent: Agent, endpoint: str, timeout: float) -> dict[str, Any]:
+    return as_table(as_table(agent.request(endpoint, {"pzc": "statistics"}, timeout)).get("registry"))

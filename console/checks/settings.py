@@ -10,6 +10,7 @@ from typing import Any, cast
 from ...protocol.errors import ConfigError
 from ...protocol.frames import PZC00
 from ...protocol.keyring import Key, Keyring
+from ...transport.endpoints import is_loopback
 from ...transport.settings import KNOWN, Settings, config_files, load
 from .finding import Finding, Subject, failed, ok, warning
 
@@ -110,11 +111,8 @@ def check_key(subject: Subject) -> Iterator[Finding]:
 
 
 def _unsigned(subject: Subject) -> Finding:
-    from ...transport.endpoints import is_loopback
-    from .targets import known_targets
-
     todo = "set one and the same PZC_KEY on every machine: export PZC_KEY=$(pzc keygen)"
-    remote = [e for e in known_targets(subject).values() if "://" in e and not is_loopback(e)]
+    remote = [e for e in subject.targets.values() if "://" in e and not is_loopback(e)]
     if remote:
         text = (
             f"not set, and messages go to {', '.join(remote)}: anybody on the network can read and send them"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict, UserDict
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,6 +144,26 @@ def test_a_member_that_raises_when_looked_at_does_not_hide_the_others() -> None:
 
     assert list(table_of(Broken())) == ["good"]
     assert list(Tree(Broken()).signals()) == ["good"]
+
+
+class Unlisted:
+    """Cannot tell what it has."""
+
+    def __dir__(self) -> list[str]:
+        raise OSError("no connection")
+
+
+class Unasked:
+    """Cannot be asked for anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise OSError("no connection")
+
+
+@pytest.mark.parametrize("broken", [Unlisted(), Unasked()], ids=["dir", "getattr"])
+def test_what_cannot_be_looked_at_does_not_hide_the_signals_of_others(broken: object) -> None:
+    root = SimpleNamespace(a=broken, good=Signal(), z=SimpleNamespace(better=Signal()))
+    assert sorted(Tree(root).signals()) == ["good", "z.better"]
 
 
 def test_a_slot_that_was_never_set_is_no_member() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pzc import Agent, Policy, Protocol, Refused, mailbox
+from pzc import Agent, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
 from pzc.agents.notifications.links import open_links, subscriber
 from pzc.transport import pipe
 
@@ -113,3 +116,71 @@ def test_a_link_that_cannot_be_looked_after_does_not_keep_the_others_from_it(
         reader.freeze()
         links = publisher._publishing.subscribers.links
         wait_until(lambda: [each for each in links.values() if not each.queue.suspended] == poor)
+
+
+# --- calls -----------------------------------------------------------------------------------------------
+
+
+class Abrupt:
+    """A plain method, one that runs at once, and one that is awaited."""
+
+    def plain(self) -> str:
+        """In its turn."""
+        return "done"
+
+    @urgent
+    def at_once(self) -> str:
+        """Beside whatever runs."""
+        return "done"
+
+    async def awaited(self) -> str:
+        """In an event loop."""
+        return "done"
+
+
+@pytest.fixture
+def scarce(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the threads that cannot be started."""
+    start, names = threading.Thread.start, list[str]()
+
+    def sometimes(self: threading.Thread) -> None:
+        if self.name.startswith(tuple(names)):
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", sometimes)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("method", "thread"), [("plain", "pzc-lane"), ("at_once", "pzc-urgent"), ("awaited", "pzc-async")]
+)
+def test_a_call_for_which_there_was_no_thread_is_refused_and_the_next_one_runs(
+    scarce: list[str], method: str, thread: str
+) -> None:
+    message = "PSMessage", "exec", {"name": method, "args": (), "kwargs": {}}
+    with Server(Abrupt(), discovery=False) as server, Agent(discovery=False) as agent:
+
+        def ask() -> Any:
+            return agent.exchange(server.rep_endpoint, message, 3.0, transport="tcp").content
+
+        scarce.append(thread)
+        with contextlib.suppress(Refused, RemoteProtocolError):
+            assert ask()[1] == "raise"
+        assert agent.request(server.rep_endpoint, {"pzc": "running"}, 3.0)["running"] == []
+        scarce.clear()
+        assert ask() == ("PSMessage", "return", "done")
+
+
+def test_an_audit_log_goes_on_where_there_is_no_thread_that_publishes_it(
+    scarce: list[str], tmp_path: Path
+) -> None:
+    path, message = tmp_path / "log", ("PSMessage", "exec", {"name": "plain", "args": (), "kwargs": {}})
+    with Server(Abrupt(), audit=path, discovery=False) as server, Agent(discovery=False) as agent:
+        agent.subscribe(server.rep_endpoint, "pzc/calls")
+        scarce.append("pzc-calls")
+        agent.exchange(server.rep_endpoint, message, 3.0)
+        wait_until(lambda: "plain" in path.read_text())
+        scarce.clear()
+        agent.exchange(server.rep_endpoint, message, 3.0)
+    assert path.read_text().count("plain") == 2

@@ -34,7 +34,7 @@ from ....transport.counters import Counters
 from ....transport.lifelines import Lifeline
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
-from ...words import Connection, Replies, Request
+from ...interfaces import Connection, Replies, Request
 from ..declared import Declared
 from ..retained import RetainedValues
 from .confirming import Answering

@@ -21,7 +21,7 @@ from ....protocol.link_messages import Notify
 from ....protocol.notification import Notification
 from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
-from ...words import Request
+from ...interfaces import Request
 from .local import LocalReader
 from .published import Published
 

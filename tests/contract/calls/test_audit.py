@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, ConfigError, Protocol, Proxy, Server, block
+from pzc import Agent, ConfigError, Protocol, Proxy, Server, batch, block
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, run_in_fork, until
 
@@ -72,6 +72,22 @@ def test_a_call_is_a_line_that_says_who_did_what_with_which_outcome(path: Path) 
     assert (done["outcome"], done["error"]) == ("ok", "")
     assert failed["outcome"] != "ok"
     assert "who is that?" in failed["error"]
+
+
+def test_each_call_of_a_batch_is_a_line(path: Path) -> None:
+    with audited(path) as (_, proxy):
+        together = batch(proxy)
+        together.add(1, b=2)
+        together.password = "hunter2"
+        together.log_in("nobody", token="hunter2")
+        together.add(3, 4)
+        with pytest.raises(PermissionError), together:
+            pass
+    told = [(line["action"], line["member"], line["args"], line["outcome"]) for line in calls_in(path)]
+    assert told == [
+        ("exec", "add", [1], "ok"), ("setattr", "password", ["***"], "ok"), ("exec", "log_in", ["nobody"], "raised"),
+    ]  # fmt: skip
+    assert len({line["call_id"] for line in lines_of(path) if line.get("action") in ("exec", "batch")}) == 1
 
 
 def test_a_secret_is_nowhere_in_the_file(path: Path) -> None:

@@ -84,6 +84,14 @@ def test_what_cannot_be_kept_for_a_batch_fails_in_its_place(bench: tuple[Server,
         b.later()
 
 
+def test_a_future_that_a_batch_refused_takes_no_room(timings: Callable[..., None]) -> None:
+    timings(running_futures=1)
+    with served(Bench()) as (_, proxy):
+        for _ in range(2):
+            with pytest.raises(Refused, match="by itself"), batch(proxy) as b:
+                b.later()
+
+
 def test_a_block_that_raises_sends_nothing(bench: tuple[Server, Proxy]) -> None:
     _, proxy = bench
     b = batch(proxy)

@@ -87,6 +87,16 @@ def test_a_value_that_stays_is_published_every_ten_periods(meter: Meter) -> None
         assert second.sent_at - first.sent_at >= 0.09
 
 
+@pytest.mark.parametrize("kind", ["array", "table"])
+def test_what_stays_and_has_no_number_in_it_is_published_every_ten_periods(meter: Meter, kind: str) -> None:
+    values = np.array([1.0, np.nan])
+    meter.trace_of = values if kind == "array" else pytest.importorskip("pandas").DataFrame({"volts": values})
+    with Server(meter, poll={"trace": 0.01}) as server, Agent() as reader:
+        traces = reader.subscribe(server.rep_endpoint, "trace")
+        first, second = traces.recv(TIMEOUT), traces.recv(TIMEOUT)
+        assert second.sent_at - first.sent_at >= 0.09
+
+
 def test_a_read_that_raises_is_published_as_its_error(meter: Meter) -> None:
     with Server(meter, poll={"voltage": 0.01}) as server, Agent() as reader:
         readings = reader.subscribe(server.rep_endpoint, "voltage")

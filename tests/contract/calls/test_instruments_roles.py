@@ -104,6 +104,23 @@ def test_an_observer_calls_what_is_marked_as_reading_of_a_channel_as_well() -> N
                 refused()
 
 
+class Maker(Supply):
+    """Gives others of its kind."""
+
+    @reading
+    def fresh(self) -> Supply:
+        """Another one."""
+        return Supply()
+
+
+def test_what_is_said_of_a_member_holds_for_nothing_of_that_name_in_what_a_method_gave() -> None:
+    with watched(Maker(), reading=("note",)) as psu:
+        assert psu.note() == 1
+        fresh = psu.fresh()
+        with pytest.raises(RoleRefused):
+            fresh.note()
+
+
 @finding("L7")
 def test_an_observer_does_not_set_a_parameter_of_qcodes_by_calling_it() -> None:
     with qcodes_dac() as dac, watched(dac) as proxy:

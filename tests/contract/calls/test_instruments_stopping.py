@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from pzc import CallCancelled, CallTimeout, Protocol, Proxy, PzcError, Server, close, lock
+from pzc import CallCancelled, CallTimeout, Protocol, Proxy, PzcError, Server, batch, close, lock, running
 from pzc.testing import command
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.coming import coming
 from tests.contract.rigs.drivers import BOTH_CARRIERS
+from tests.contract.rigs.pairs import eventually
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply, another, held
 
 MOMENT = 2.0
@@ -227,3 +228,15 @@ def test_commands_tell_what_runs_and_stop_it(supply: Supply) -> None:
             assert supply.ended.wait(MOMENT)
         finally:
             supply.opened.set()
+
+
+def test_a_batch_that_is_given_up_ends_with_what_is_said_of_the_call_that_ran(supply: Supply) -> None:
+    with held(supply, on_cancel={"ramp": "off"}) as psu:
+        together = batch(psu, timeout=0.5)
+        together.note("before")
+        together.ramp()
+        together.note("after")
+        with pytest.raises(CallTimeout), together:
+            pass
+        eventually(lambda: not running(psu))
+        assert supply.calls == ["before", "ramp", "off"]

@@ -60,6 +60,27 @@ def test_the_object_is_made_and_served_in_another_process() -> None:
     close(proxy)
 
 
+class Copying(Server):
+    """Gives lists away as copies."""
+
+    def return_as_remote(self, attribute: object) -> bool:
+        return False
+
+
+class Listing:
+    """Has a list."""
+
+    def __init__(self) -> None:
+        self.items = [1, 2]
+
+
+def test_a_subclass_of_a_server_serves_in_its_process_as_it_does_here() -> None:
+    for made in (Copying.serve_in_thread(Listing), Copying.serve_in_process(Listing)):
+        assert type(made.items) is list
+        made._proxy_stop_server()
+        close(made)
+
+
 def test_a_stopped_server_leaves_no_zombie() -> None:
     proxy = Server.serve_in_process(Notebook)
     pid = proxy.pid()

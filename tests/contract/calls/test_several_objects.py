@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import wait
 from contextlib import ExitStack
 from typing import Any
 
@@ -88,6 +91,12 @@ def test_commands_take_the_name_of_an_object(rack: dict[str, Supply]) -> None:
     assert command("get", "dac.voltage").out == "7.0\n"
 
 
+@pytest.mark.parametrize(("name", "member"), [("dac", "voltage"), ("rack", "psu")])
+def test_info_tells_the_members_of_what_is_named(rack: dict[str, Supply], name: str, member: str) -> None:
+    members = json.loads(command("info", name, "--json").out)["members"]
+    assert [each for each in ("voltage", "psu") if each in members] == [member]
+
+
 def test_a_signal_of_one_object_is_watched_by_its_name(rack: dict[str, Supply]) -> None:
     def change(running: Running) -> None:
         while not running.wait(0.01):
@@ -143,3 +152,89 @@ def test_the_names_go_with_the_server() -> None:
 def test_what_can_be_no_name_of_an_object_is_refused(name: Any) -> None:
     with pytest.raises(ConfigError, match="name"):
         Server({name: Supply()})
+
+
+class Part:
+    """Something of a driver that only its methods give."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def use(self) -> str:
+        """Works with the driver."""
+        return self._driver.note("use")
+
+
+class Driver:
+    """Is not made for threads, and notes what came in while something else was held there."""
+
+    def __init__(self) -> None:
+        self.running, self.opened, self.closed = threading.Event(), threading.Event(), threading.Event()
+        self.overlaps: list[str] = []
+
+    def note(self, word: str) -> str:
+        """Somebody came in."""
+        if self.running.is_set() and not self.opened.is_set():
+            self.overlaps.append(word)
+        return word
+
+    def hold(self) -> None:
+        """Goes on until it is let go."""
+        self.running.set()
+        self.opened.wait(TIMEOUT)
+
+    def write(self, data: bytes) -> str:
+        """Takes much."""
+        return self.note("write")
+
+    def part(self) -> Part:
+        """Stays here."""
+        return Part(self)
+
+    def numbers(self) -> Iterator[int]:
+        """Some of many."""
+        try:
+            yield from range(1000)
+        finally:
+            self.note("close")
+            self.closed.set()
+
+
+@pytest.fixture
+def drivers() -> Iterator[tuple[Driver, Any]]:
+    """The second one of two drivers with a lane each, and a proxy of it."""
+    driver, protocol = Driver(), Protocol(KEY)
+    with Server({"first": Driver(), "second": driver}, protocol=protocol, lanes="each") as server:
+        with Proxy(server.rep_endpoint, protocol=protocol, timeout=TIMEOUT, transport="tcp") as both:
+            yield driver, both.second
+        driver.opened.set()
+
+
+@pytest.mark.parametrize("how", ["a large call", "what a method gave"])
+def test_a_call_of_an_object_with_a_lane_of_its_own_waits_for_the_one_that_runs(
+    drivers: tuple[Driver, Any], how: str
+) -> None:
+    driver, second = drivers
+    write, use = second.write, second.part().use
+    held = second.hold.future()
+    assert driver.running.wait(TIMEOUT)
+    called = write.future(bytes(1 << 18)) if how == "a large call" else use.future()
+    wait([called], 0.3)
+    driver.opened.set()
+    held.result(TIMEOUT)
+    assert called.result(TIMEOUT) in ("write", "use")
+    assert driver.overlaps == []
+
+
+def test_a_stream_of_an_object_with_a_lane_of_its_own_is_closed_in_that(drivers: tuple[Driver, Any]) -> None:
+    driver, second = drivers
+    numbers = second.numbers()
+    assert next(numbers) == 0
+    held = second.hold.future()
+    assert driver.running.wait(TIMEOUT)
+    numbers.close()
+    driver.closed.wait(0.3)
+    driver.opened.set()
+    held.result(TIMEOUT)
+    assert driver.closed.wait(TIMEOUT)
+    assert driver.overlaps == []

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import gc
+import threading
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 from pzc import AgentClosed, CallTimeout, PeerLost, Protocol, Proxy, Refused, RemoteStream, Server, close
 
 from tests.contract.rigs import scanners
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, served
+from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, served, until
 from tests.contract.rigs.scanners import Scanner
 
 scanning = scanners.scanning
@@ -63,6 +66,68 @@ def test_a_closed_stream_closes_its_generator_and_ends(scanning: tuple[Scanner, 
     stream.close()
     assert list(stream) == []
     assert scanner.closed.wait(TIMEOUT)
+
+
+class Waiting:
+    """Has something that does not come."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    async def never(self) -> AsyncIterator[int]:
+        """Nothing."""
+        self.asked.set()
+        await asyncio.Event().wait()
+        yield 1
+
+    def plain(self) -> int:
+        """At once."""
+        return 7
+
+
+def test_closing_a_stream_whose_item_is_awaited_lets_the_next_call_run() -> None:
+    waiting = Waiting()
+    with served(waiting, timeout=3.0) as (_, proxy):
+        stream = proxy.never()
+        reading, items = in_thread(lambda: list(stream))
+        assert waiting.asked.wait(TIMEOUT)
+        stream.close()
+        assert proxy.plain() == 7
+        reading.join(TIMEOUT)
+        assert items == [[]]
+
+
+class Giving:
+    """Gives what stays with it."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def numbers(self) -> Iterator[int]:
+        """Some."""
+        self.calls += 1
+        return iter_of(3)
+
+    def part(self) -> object:
+        """Another one."""
+        self.calls += 1
+        return Giving()
+
+
+def iter_of(count: int) -> Iterator[int]:
+    yield from range(count)
+
+
+@pytest.mark.parametrize("method", ["numbers", "part"])
+def test_nothing_is_kept_for_whoever_wants_no_answer(method: str) -> None:
+    giving = Giving()
+    with served(giving) as (server, proxy):
+        for _ in range(3):
+            getattr(proxy, method).oneway()
+        until(lambda: giving.calls == 3)
+        assert proxy.calls == 3
+        told = server.statistics()
+        assert (told["streams"], told["handles"]) == (0, 0)
 
 
 def test_leaving_a_with_block_closes_the_generator(scanning: tuple[Scanner, Proxy]) -> None:

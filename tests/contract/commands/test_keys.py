@@ -96,6 +96,14 @@ def test_the_keyrings_of_a_lab_are_for_their_owner_only_and_never_written_over(t
     assert not (lab / "bob.keyring").exists()
 
 
+def test_the_page_beside_the_keyrings_of_a_lab_tells_whose_each_is(tmp_path: Path) -> None:
+    _run("keygen", "--lab", str(tmp_path), "--operators", "bob,alice", "--observers", "malice")
+    page = (tmp_path / "READ-ME.txt").read_text().splitlines()
+    for who in ("bob", "alice", "malice"):
+        assert any(line.split()[:2] == [f"{who}.keyring", f"{who},"] for line in page), who
+    assert "    export PZC_KEYRING=/path/to/bob.keyring" in page
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -85,6 +85,13 @@ def test_a_misspelt_exposed_name_is_told(console: Console) -> None:
     assert process.finish().err == "pzc: --expose names 'volage', which Supply does not have\n"
 
 
+def test_an_exposed_path_is_not_taken_for_a_misspelt_name(console: Console) -> None:
+    process, endpoint = console.serve("--expose", "settings.label,history[0]")
+    assert console("get", f"{endpoint}.settings").status == 1
+    process.send_signal(signal.SIGTERM)
+    assert process.finish().err == ""
+
+
 def test_the_endpoint_file_is_there_once_the_line_is_printed_and_gone_after_the_stop(
     console: Console, tmp_path: Path
 ) -> None:

@@ -1,6 +1,6 @@
-"""Polling: members that are read regularly, and published as topics of their paths.
+"""Topics of what is served: its signals, when somebody subscribed to them; members that are read regularly.
 
-::
+Of what is polled::
 
     read                                   published
     another value than the last one        at once
@@ -17,8 +17,9 @@ import copy
 import heapq
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -30,16 +31,69 @@ from ...protocol.paths import Path
 from ...protocol.shown import printable
 from ...protocol.values import PLAIN
 from ..interfaces import Publisher
+from ..signals import ORIGINAL, Signal
 from .answers import by_value
 from .lane import Lane
 from .tree import Tree
 
-logger = logging.getLogger("pzc.polling")
+logger = logging.getLogger("pzc.topics")
 
 STALE = 10
 """Periods after which a value is published that has not changed."""
 
 _NEVER = object()
+
+
+class Forwarding:
+    """Connects to a signal with its first subscriber and disconnects with its last one.
+
+    Args:
+        publisher: knows who listens, and publishes.
+    """
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._forwarders: dict[str, tuple[Any, Callable[..., None]]] = {}
+        self._open = True
+        self._lock = threading.Lock()
+
+    def follow(self, tree: Tree) -> None:
+        """Connect to the signals that somebody subscribed to, and to no others."""
+        with self._lock:
+            signals = tree.signals() if self._open else {}
+            for name, signal in signals.items():
+                wanted = self._publisher.is_wanted(name)
+                if self._forwarders.get(name, (signal,))[0] is not signal:
+                    self._disconnect(name)
+                if wanted and name not in self._forwarders:
+                    declares = isinstance(signal, Signal) and bool(signal.names)
+                    forwarder = partial(self._forward, name, 0 if declares else len(ORIGINAL))
+                    self._forwarders[name] = (signal, forwarder)
+                    _try(name, signal.connect, forwarder)
+                elif not wanted:
+                    self._disconnect(name)
+
+    def _disconnect(self, name: str) -> None:
+        signal, forwarder = self._forwarders.pop(name, (None, None))
+        if signal is not None:
+            _try(name, signal.disconnect, forwarder)
+
+    def _forward(self, topic: str, least: int, /, *values: Any) -> None:
+        self._publisher.publish(topic, (*values, *[None] * (least - len(values))))
+
+    def close(self) -> None:
+        """Disconnect from every signal."""
+        with self._lock:
+            self._open = False
+            for name in list(self._forwarders):
+                self._disconnect(name)
+
+
+def _try(name: str, function: Callable[[Any], object], forwarder: Any) -> None:
+    try:
+        function(forwarder)
+    except Exception as exc:  # one signal that fails must not cost the others
+        logger.warning("signal %s: %s: %s", name, type(exc).__name__, exc)
 
 
 @dataclass(order=True, slots=True)
@@ -157,8 +211,12 @@ def _same(one: Any, other: Any) -> bool:
     try:
         if getattr(one, "shape", None) != getattr(other, "shape", None):
             return False
-        equal = one == other
-        equal = equal.all() if hasattr(equal, "all") else equal
-        return bool(equal) or bool(one != one and other != other)  # not a number is the same again
+        equal, odd = one == other, one != one  # not a number is the same again
+        if not hasattr(equal, "all"):
+            return bool(equal or (odd and other != other))
+        equal = equal | (odd & (other != other))
+        while getattr(equal, "ndim", 0):  # a table first tells it of each column
+            equal = equal.all()
+        return bool(equal)
     except Exception:  # a value that cannot be compared has changed
         return False
