@@ -121,10 +121,10 @@ class Protocol:
         """Equal for protocols that send and accept the same."""
         codec = self.codec
         ring = codec.keyring
-        keys: tuple[str, ...] = ()
+        keys: tuple[Hashable, ...] = ()
         if ring is not None:
             chosen = ring.active.key_id, ring.calling.key_id, self.publishing_key
-            keys = (*chosen, *sorted(key.key_id for key in ring))
+            keys = (*chosen, *sorted((key.key_id, key.role) for key in ring))
         return (
             keys, codec.serializer, codec.dialect, codec.accept, codec.accept_serializers,
             codec.suite,
