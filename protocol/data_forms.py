@@ -24,16 +24,11 @@ import datetime as dt
 import decimal
 import re
 import zoneinfo
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from . import limits
 from .errors import DecodeError
-from .lazily import Lazily, is_array
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
+from .lazily import is_array, np
 
 _CELLS = frozenset({
     type(None), bool, int, float, complex, str, bytes, dt.date, dt.datetime, dt.time, dt.timedelta,

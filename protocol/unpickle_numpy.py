@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from . import arrays
 from .errors import DecodeError, SerializerRefused
-from .lazily import Lazily
+from .lazily import np
 from .unpickle_base import Args, Draft, Meter, is_dict, is_tuple
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
 
 _ALIGNED_STRUCT = 0x80
 _SCALARS = (bool, int, float, complex, str, bytes, dt.date, dt.timedelta, type(None))
