@@ -74,7 +74,7 @@ class Key:
         self.trusted = role >= Role.OPERATOR
         self.key_id = self._derive(b"key id", length=4).hex()
         self.name = name or self.key_id
-        self._aead_of = lru_cache(1024)(self._make_aead)
+        self.aead = lru_cache(1024)(self._aead)
 
     def __repr__(self) -> str:
         return f"<Key {self.name} {self.key_id} {self.role.name.lower()}>"
@@ -100,11 +100,8 @@ class Key:
         """32 bytes for AES of one sender and epoch: no two senders share a nonce space."""
         return self._derive(b"%s %d %s" % (purpose.encode(), epoch, sender.encode()))
 
-    def aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
-        """Cached AES-GCM object for `cipher_key`."""
-        return self._aead_of(purpose, sender, epoch)
-
-    def _make_aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
+    def _aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
+        """AES-GCM object for `cipher_key`."""
         return AESGCM(self.cipher_key(purpose, sender, epoch))
 
 
