@@ -30,7 +30,7 @@ from typing import Any, cast
 
 import msgspec
 
-from . import array_header, arrays, buffers, link_codec, msgpack_keys, pickles, portable
+from . import arrays, buffers, link_codec, msgpack_keys, pickles, portable
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .lazily import is_array
@@ -83,7 +83,7 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
     `encode`.
     """
     try:
-        array = array_header.make(content)
+        array = buffers.of_array(content)
         if array is not None and array[1][0].nbytes > buffers.LARGE:
             return "buffers", buffers.write(*array, allocate)
         outside = buffers.Outside()
@@ -255,13 +255,13 @@ def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
     body, views = buffers.split(frame)
     if not trusted:
         content = restricted_loads(body, views)
-        array_header.learn(frame, body, views, content)
+        buffers.learn(frame, body, views, content)
         return content
     content = pickles.load_exactly(body, views)
     if len(views) == 1 and is_array(content):
         # What a trusted pickle does beside making an array is not to be left out the next time.
         with contextlib.suppress(SerializerRefused, DecodeError):
-            array_header.learn(frame, body, views, restricted_loads(body, views))
+            buffers.learn(frame, body, views, restricted_loads(body, views))
     return content
 
 
