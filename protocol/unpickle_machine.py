@@ -143,7 +143,7 @@ class Machine:
         """Push what was remembered."""
         value = self.memo[index]
         if type(value) is Draft:
-            if not value.done:
+            if value.final is None:
                 raise DecodeError("the pickle refers to an unfinished object")
             value = value.final
         kind = cast("type[object]", type(value))
@@ -203,10 +203,9 @@ class Machine:
         if is_tuple(state):
             self.charge(sum(map(_weight, state)))
         if type(target) is Draft:
-            if target.done:
+            if target.final is not None:
                 raise DecodeError("an object gets its state twice")
             target.final = target.finish(self, state)
-            target.done = True
             self.drafts -= 1
             return self.adopt(target.final)
         if is_registered(type(target)) and not isinstance(target, enum.Enum):

@@ -16,17 +16,12 @@ import re
 import uuid
 from collections.abc import Callable, Collection
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from . import data_libraries, exceptions, limits, portable, unpickle_numpy
 from .errors import ConfigError, DecodeError, SerializerRefused
-from .lazily import Lazily, is_array
+from .lazily import is_array, np
 from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
 
 C = TypeVar("C", bound=type)
 
@@ -120,6 +115,7 @@ _NONE = type(None)
 _COMPARED = (bool, int, float, str, bytes, tuple)
 _PATHS = (pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
 _TIMES = (dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone)
+_TIME_ARGUMENTS = (bytes, str, int, _NONE, dt.timezone, dt.timedelta)
 
 
 def _encode(_meter: Meter, args: Args) -> object:
@@ -133,8 +129,7 @@ def _encode(_meter: Meter, args: Args) -> object:
 def _bytes(_meter: Meter, args: Args) -> object:
     if args:
         expect(args, bytes)
-        return args[0]
-    return b""
+    return bytes(*cast("tuple[bytes, ...]", args))
 
 
 def _bytearray(meter: Meter, args: Args) -> object:
@@ -145,23 +140,12 @@ def _bytearray(meter: Meter, args: Args) -> object:
     return bytearray(*cast("tuple[bytes, ...]", args))
 
 
-def _complex(_meter: Meter, args: Args) -> object:
-    expect(args, float, float)
-    return complex(*cast("tuple[float, float]", args))
-
-
 def _range(_meter: Meter, args: Args) -> object:
     expect(args, int, int, int)
     made = range(*cast("tuple[int, int, int]", args))
     if made and (made[-1] - made[0]) // made.step >= limits.current.range_items:
         raise DecodeError(f"a range of more than {limits.current.range_items} numbers")
     return made
-
-
-def _slice(_meter: Meter, args: Args) -> object:
-    simple = (_NONE, int, float, str)
-    expect(args, simple, simple, simple)
-    return slice(*args)
 
 
 def _collection(kind: type) -> Rule:
@@ -174,10 +158,18 @@ def _collection(kind: type) -> Rule:
     return build
 
 
-def _empty_only(kind: type) -> Rule:
+def _exactly(kind: type, *types: type | tuple[type, ...]) -> Rule:
     def build(_meter: Meter, args: Args) -> object:
-        expect(args)
-        return kind()
+        expect(args, *types)
+        return kind(*args)
+
+    return build
+
+
+def _any_number(kind: type, *types: type) -> Rule:
+    def build(_meter: Meter, args: Args) -> object:
+        expect(args, *(types for _ in args))
+        return kind(*args)
 
     return build
 
@@ -224,24 +216,6 @@ def _fraction(_meter: Meter, args: Args) -> object:
     if not _RATIO.fullmatch(cast(str, args[0])):
         raise DecodeError("malformed Fraction")
     return fractions.Fraction(cast(str, args[0]))
-
-
-def _path(kind: type[pathlib.PurePath]) -> Rule:
-    def build(_meter: Meter, args: Args) -> object:
-        expect(args, *(str for _ in args))
-        return kind(*cast("tuple[str, ...]", args))
-
-    return build
-
-
-def _datetime(kind: type) -> Rule:
-    allowed = (bytes, str, int, _NONE, dt.timezone, dt.timedelta)
-
-    def build(_meter: Meter, args: Args) -> object:
-        expect(args, *(allowed for _ in args))
-        return kind(*args)
-
-    return build
 
 
 def uuid_draft() -> Draft:
@@ -326,21 +300,21 @@ _OLD_NAMES = {
 RULES: dict[type, Rule] = {
     bytes: _bytes,
     bytearray: _bytearray,
-    complex: _complex,
+    complex: _exactly(complex, float, float),
     range: _range,
-    slice: _slice,
+    slice: _exactly(slice, *3 * [(_NONE, int, float, str)]),
     set: _collection(set),
     frozenset: _collection(frozenset),
-    list: _empty_only(list),
-    dict: _empty_only(dict),
-    collections.OrderedDict: _empty_only(collections.OrderedDict),
+    list: _exactly(list),
+    dict: _exactly(dict),
+    collections.OrderedDict: _exactly(collections.OrderedDict),
     collections.Counter: _counter,
     collections.deque: _deque,
     collections.defaultdict: _defaultdict,
     decimal.Decimal: _decimal,
     fractions.Fraction: _fraction,
-    **{kind: _path(kind) for kind in _PATHS},
-    **{kind: _datetime(kind) for kind in _TIMES},
+    **{kind: _any_number(kind, str) for kind in _PATHS},
+    **{kind: _any_number(kind, *_TIME_ARGUMENTS) for kind in _TIMES},
 }
 """Classes that an unsigned pickle may call."""
 
