@@ -97,6 +97,8 @@ def _tell_zone(zone: Any) -> tuple[str, bool]:
 
 def _zone(name: Any, as_zone_info: Any) -> Any:
     """A zone as the library makes it by its name, or one of the standard library's."""
+    if not isinstance(name, str):
+        raise DecodeError("malformed zone")
     found = zoneinfo.ZoneInfo(name)  # which refuses paths
     return found if as_zone_info is True else name
 

@@ -11,13 +11,15 @@ import operator
 import queue
 import struct
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import cast
 
 from . import errors
 from .errors import DecodeError, RemoteError
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_MOST_PARTS = 32
+"""Parts of the qualified name of a class; to look for more takes time in the square of them."""
 
 
 def _standard() -> dict[str, type[Exception]]:
@@ -119,9 +121,16 @@ def _plain(value: object) -> object:
     return repr(value)
 
 
+def formats(cls: type[Exception]) -> bool:
+    """Whether the constructor of a class makes a text of its arguments, as only those in Python do."""
+    return isinstance(cls.__init__, FunctionType)
+
+
 def loaded(name: str) -> type | None:
     """A class by its qualified name, when this process has it already; nothing is imported, no code runs."""
     parts = name.split(".")
+    if len(parts) > _MOST_PARTS:
+        return None
     for cut in range(len(parts) - 1, 0, -1):
         found: object = sys.modules.get(".".join(parts[:cut]))
         if found is not None:

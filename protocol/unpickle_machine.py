@@ -10,7 +10,7 @@ from typing import Any, cast
 from . import exceptions, limits, weighing
 from .errors import DecodeError, SerializerRefused
 from .unpickle_base import Args, Draft, Name, is_dict, is_tuple
-from .unpickle_rules import RULES, is_leaf, is_registered, uuid_draft
+from .unpickle_rules import RULES, is_leaf, is_registered, member, uuid_draft
 
 _STOP = 0x2E
 _BASE_BUDGET = 1 << 20
@@ -164,8 +164,13 @@ class Machine:
             built = RULES[function](self, args)
         elif is_registered(function):
             _no_ranges(args)
-            built = cast(object, function(*args))
+            if issubclass(function, enum.Enum) and not _are_atoms(args):
+                built = member(function, args)
+            else:
+                built = cast(object, function(*args))
         elif issubclass(function, Exception) and exceptions.qualified(function) in exceptions.REBUILT:
+            if exceptions.formats(function) and not _are_atoms(args):
+                raise DecodeError(f"an argument of {function.__name__} is not plain")
             built = exceptions.build(function, args)
         else:
             raise SerializerRefused(f"an unsigned pickle may not call {_named(cast(object, function))}")
@@ -230,6 +235,11 @@ def _weight(value: object) -> int:
 
 def _named(cls: object) -> str:
     return exceptions.qualified(cls) if isinstance(cls, type) else type(cls).__name__
+
+
+def _are_atoms(args: Args) -> bool:
+    # The text, or the hash, of anything else may unfold what is shared in it without end.
+    return weighing.ATOMS.issuperset(map(type, args))
 
 
 def _no_ranges(args: Args) -> None:

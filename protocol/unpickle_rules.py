@@ -15,7 +15,7 @@ import pathlib
 import re
 import uuid
 from collections.abc import Callable, Collection
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from . import data_libraries, exceptions, limits, portable, unpickle_numpy
@@ -96,19 +96,25 @@ def _loaded_enum(name: str) -> object:
     cls = exceptions.loaded(name)
     if cls is None or not issubclass(cls, enum.Enum):
         return None
-    return Name(name, partial(_member, cls))
+    return Name(name, lambda _meter, args: member(cls, args, _COMPARED))
 
 
-def _member(cls: type[enum.Enum], _meter: Meter, args: Args) -> object:
-    """A member by its value; the class itself is not called, because that may run what its author wrote."""
-    members = [each for each in cls.__members__.values() if len(args) == 1 and _equal(each.value, args[0])]
-    if not members:
-        raise DecodeError(f"{cls.__name__} has no such member")
-    return members[0]
+def member(cls: type[enum.Enum], args: Args, compared: Collection[type] | None = None) -> object:
+    """A member by its value; the class itself is not called, because that may run what its author wrote.
 
+    Args:
+        cls: of the member.
+        args: nothing but the value.
+        compared: types of values that are compared; default all.
 
-def _equal(one: object, other: object) -> bool:
-    return type(one) is type(other) and type(one) in _COMPARED and one == other
+    Raises:
+        DecodeError: there is none.
+    """
+    for each in cls.__members__.values() if len(args) == 1 else ():
+        kind = type(each.value)
+        if kind is type(args[0]) and (compared is None or kind in compared) and each.value == args[0]:
+            return each
+    raise DecodeError(f"{cls.__name__} has no such member")
 
 
 _NONE = type(None)
@@ -250,9 +256,9 @@ def _reconstructor(meter: Meter, args: Args) -> object:
 
 def _getattr(_meter: Meter, args: Args) -> object:
     if len(args) == 2 and is_registered(args[0]) and issubclass(cast(type, args[0]), enum.Enum):
-        member = cast("type[enum.Enum]", args[0]).__members__.get(cast(str, args[1]))
-        if member is not None:
-            return member
+        found = cast("type[enum.Enum]", args[0]).__members__.get(args[1]) if type(args[1]) is str else None
+        if found is not None:
+            return found
     raise SerializerRefused("an unsigned pickle may use getattr for members of registered enums only")
 
 

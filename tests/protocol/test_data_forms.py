@@ -133,6 +133,16 @@ def test_parts_that_no_instance_has_are_refused(name: str, parts: Any) -> None:
         data_libraries.rebuild_loaded(name, parts)
 
 
+def test_a_zone_is_not_hashed_before_it_is_known_to_be_a_text() -> None:
+    shared: tuple[Any, ...] = ()
+    for _ in range(60):
+        shared = (shared, shared)
+    with pytest.raises(DecodeError, match="malformed zone"):
+        data_libraries.rebuild_loaded(
+            "pandas.Index", ["values", ["zoned", np.zeros(1, "M8[ns]"), shared, True], None, None]
+        )
+
+
 @pytest.mark.parametrize("cls", [pd.DataFrame, pd.Series, pd.RangeIndex])
 def test_data_of_known_libraries_is_copied(cls: type) -> None:
     assert data_libraries.is_value(cls)
