@@ -104,13 +104,16 @@ def to_portable(error: Exception) -> dict[str, object]:
     args: tuple[object, ...] = error.args
     if REBUILT.get(name) is type(error):
         args = cast("tuple[type, tuple[object, ...]]", error.__reduce__())[1]
-    state = {key: _plain(value) for key, value in vars(error).items() if _settable(error, key, value)}
     return {
         "type": name,
         "text": str(error),
         "args": [_plain(arg) for arg in args],
-        "state": state,
+        "state": _plain_state(error),
     }
+
+
+def _plain_state(error: BaseException) -> dict[str, object]:
+    return {name: _plain(value) for name, value in vars(error).items() if _settable(error, name, value)}
 
 
 def _plain(value: object) -> object:
@@ -144,8 +147,7 @@ def parts_of(error: BaseException) -> dict[str, object]:
     """Arguments and attributes of an exception as plain data for `rebuilt`; empty when they are not plain."""
     if not _PLAIN.issuperset(map(type, error.args)):
         return {}
-    state = {name: _plain(value) for name, value in vars(error).items() if _settable(error, name, value)}
-    return {"args": list(error.args), "state": state}
+    return {"args": list(error.args), "state": _plain_state(error)}
 
 
 def rebuilt(name: str, parts: dict[str, object]) -> Exception | None:

@@ -141,8 +141,7 @@ class Keyring:
             if len(self._keys) != 1:
                 raise ConfigError(f"a keyring of {len(self._keys)} keys must say which one is active")
             active = next(iter(self._keys.values()))
-        self._keys.setdefault(active.key_id, active)
-        self.active = self._keys[active.key_id]
+        self.active = self._keys.setdefault(active.key_id, active)
         self.publishing = self.active
         if publishing is not None:
             if publishing.role > Role.OBSERVER:
@@ -151,9 +150,7 @@ class Keyring:
                     "every reader has to hold it, so it may be an observer's only"
                 )
             self.publishing = self._keys.setdefault(publishing.key_id, publishing)
-        self.calling = self.active
-        if calling is not None:
-            self.calling = self._keys.setdefault(calling.key_id, calling)
+        self.calling = self.active if calling is None else self._keys.setdefault(calling.key_id, calling)
         self.others_own: Key | None = None
         if len(self._keys) > 1:
             self.others_own = Key(self.active.secret, self.active.name, cast("Role", _Nobody.NOBODY))
