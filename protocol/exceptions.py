@@ -91,8 +91,9 @@ def _are_args(error: BaseException, value: object) -> bool:
 def _settable(error: BaseException, name: str, value: object) -> bool:
     if name == "__notes__":
         return type(value) is list and all(type(note) is str for note in cast("list[object]", value))
-    # `args` would turn its value into a tuple, whatever its size.
-    return not name.startswith("__") and name != "args" and not callable(getattr(type(error), name, None))
+    there = getattr(type(error), name, None)
+    # `args` would turn its value into a tuple, whatever its size; a property would run its setter.
+    return not (name.startswith("__") or name == "args" or callable(there) or isinstance(there, property))
 
 
 def to_portable(error: Exception) -> dict[str, object]:
