@@ -213,9 +213,11 @@ def _decimal(_meter: Meter, args: Args) -> object:
     return decimal.Decimal(cast(str, args[0]))
 
 
-def _fraction(_meter: Meter, args: Args) -> object:
+def _fraction(meter: Meter, args: Args) -> object:
     if len(args) == 2:
         expect(args, int, int)
+        words = max(part.bit_length() for part in cast("tuple[int, int]", args)) >> 6
+        meter.charge(words * words >> 2)  # the time of a greatest common divisor
         return fractions.Fraction(*cast("tuple[int, int]", args))
     expect(args, str)
     # Fraction("1e999999999") would compute the power.

@@ -160,6 +160,13 @@ def test_copies_of_one_large_argument_run_out_of_budget(element: bytes, function
         restricted_loads(data)
 
 
+def test_fractions_of_two_large_numbers_run_out_of_budget() -> None:
+    numbers = [b"\x8b" + struct.pack("<i", 4096) + bytes([odd] * 4095) + b"\x01" for odd in (0x35, 0x57)]
+    data = b"\x80\x04" + numbers[0] + b"\x940" + numbers[1] + b"\x940" + name("fractions", "Fraction")
+    with pytest.raises(DecodeError, match="size justifies"):
+        restricted_loads(data + b"\x940(" + b"h\x02h\x00h\x01\x86R" * 1000 + b"t.")
+
+
 def chain(depth: int, build: bytes) -> bytes:
     """Opcodes of a value in which each level holds the one below twice; leaves it on the stack."""
     opcodes = b")\x94"
