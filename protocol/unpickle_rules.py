@@ -26,6 +26,7 @@ from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
 C = TypeVar("C", bound=type)
 
 _MAX_DIGITS = 4300
+_INSTANCE = 512  # what a library takes to make one of its instances
 _RATIO = re.compile(r"-?\d{1,4300}(/\d{1,4300})?")
 
 
@@ -111,7 +112,7 @@ def member(cls: type[enum.Enum], args: Args, compared: Collection[type] | None =
         DecodeError: there is none.
     """
     for each in cls.__members__.values() if len(args) == 1 else ():
-        kind = type(each.value)
+        kind: type[Any] = type(each.value)
         if kind is type(args[0]) and (compared is None or kind in compared) and each.value == args[0]:
             return each
     raise DecodeError(f"{cls.__name__} has no such member")
@@ -264,8 +265,18 @@ def _getattr(_meter: Meter, args: Args) -> object:
     raise SerializerRefused("an unsigned pickle may use getattr for members of registered enums only")
 
 
-def _data(_meter: Meter, args: Args) -> object:
+def _data(meter: Meter, args: Args) -> object:
     expect(args, str, list)
+    meter.charge(_INSTANCE)
+    waiting: list[object] = [args[1]]
+    while waiting:  # what is shared is copied each time
+        each = waiting.pop()
+        if type(each) is list:
+            items = cast("list[object]", each)
+            meter.charge(8 * len(items))
+            waiting += items
+        elif is_array(each):
+            meter.charge(each.nbytes)
     made = data_libraries.rebuild_loaded(*args)
     _LEAVES.add(type(made))
     return made
