@@ -112,8 +112,9 @@ def member(cls: type[enum.Enum], args: Args, compared: Collection[type] | None =
         DecodeError: there is none.
     """
     for each in cls.__members__.values() if len(args) == 1 else ():
-        kind: type[Any] = type(each.value)
-        if kind is type(args[0]) and (compared is None or kind in compared) and each.value == args[0]:
+        value: object = each.value
+        kind = type(value)
+        if kind is type(args[0]) and (compared is None or kind in compared) and value == args[0]:
             return each
     raise DecodeError(f"{cls.__name__} has no such member")
 
