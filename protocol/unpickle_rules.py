@@ -26,7 +26,7 @@ from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
 C = TypeVar("C", bound=type)
 
 _MAX_DIGITS = 4300
-_INSTANCE = 512  # what a library takes to make one of its instances
+_INSTANCE = 256  # what a library takes to make one of its instances
 _RATIO = re.compile(r"-?\d{1,4300}(/\d{1,4300})?")
 
 
