@@ -15,16 +15,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import DecodeError, SerializeError
-from .lazily import Lazily
+from .lazily import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
     DType = np.dtype[Any]
-else:
-    np = Lazily("numpy")
 
 _SIMPLE = re.compile(r"[<>|=]?[biufcSUVmM]\d{1,9}(\[\d{0,9}(generic|Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as)\])?")
 _MAX_DIMENSIONS = 32

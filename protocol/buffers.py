@@ -13,26 +13,45 @@ Pickle 5 with its buffers beside it, in one frame, integers little-endian::
 The frame ends with the last byte of the last buffer (of the pickle when there is none). Encoding copies
 every buffer once; decoding copies none: arrays are views that keep the frame alive, and read-only where
 it is.
+
+The pickle beside a single array says dtype, shape and order, no more, and is the same for every array of a
+kind. Once the restricted unpickler has found it to be that, the next array behind the same bytes is made
+without any: about thirty microseconds less for each unsigned one, and three for a signed one. To make it
+takes numpy six microseconds, and more than ten times that when it did so last a while ago. What is remembered
+is a hint only, and is forgotten when there is too much of it.
 """
 
 from __future__ import annotations
 
+import copyreg
 import pickle
+import pickletools
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import array_header, pickles
-from .array_header import ALIGNMENT, FIXED, MAGIC, head_of
+from . import limits, pickles
 from .errors import DecodeError
-from .lazily import Lazily
+from .lazily import is_array, np
+from .memo import Memo
+from .pickles import Data
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .arrays import Array
-else:
-    np = Lazily("numpy")
+
+MAGIC = b"PZB1"
+ALIGNMENT = 64
+
+FIXED = struct.Struct("<4sIQ")
+"""Magic, count of buffers, length of the pickle."""
+
+_bytes_of = attrgetter("nbytes")
+
+LONGEST = 256
+"""Bytes of a pickle that is worth remembering."""
+
+_KINDS = "biufc"  # those whose bytes can be anything
 
 Allocate = Callable[[int], "bytearray | memoryview"]
 """Gives memory of at least that many bytes, which may hold anything."""
@@ -53,7 +72,7 @@ def encode(content: object, allocate: Allocate | None = None) -> memoryview:
 
     Whatever pickle raises for content that it cannot express passes through.
     """
-    return write(*(array_header.make(content) or _taken_apart(content)), allocate)
+    return write(*(of_array(content) or _taken_apart(content)), allocate)
 
 
 def encode_around(content: object, allocate: Allocate | None = None) -> tuple[memoryview, list[memoryview]]:
@@ -61,7 +80,7 @@ def encode_around(content: object, allocate: Allocate | None = None) -> tuple[me
 
     The frame is whole once each of these views is written; until then it may hold anything there.
     """
-    return _lay_out(*(array_header.make(content) or _taken_apart(content)), allocate)
+    return _lay_out(*(of_array(content) or _taken_apart(content)), allocate)
 
 
 def _taken_apart(content: object) -> tuple[bytes, Sequence[memoryview]]:
@@ -88,6 +107,14 @@ class Outside(list[memoryview]):
     def beside(self, pickled: bytes, allocate: Allocate | None) -> memoryview:
         """The frame of the pickle and these buffers, in memory that ``allocate`` gives."""
         return write(head_of(pickled, self), self, allocate)
+
+
+def head_of(pickled: bytes, views: Sequence[memoryview]) -> bytes:
+    """The head of a pickle and these buffers, with zeros up to where the first of them begins."""
+    count = len(views)
+    lengths = struct.pack(f"<{count}Q", *map(_bytes_of, views))
+    head = FIXED.pack(MAGIC, count, len(pickled)) + lengths + pickled
+    return head + bytes(-len(head) % ALIGNMENT) if views else head
 
 
 def write(head: bytes, views: Sequence[memoryview], allocate: Allocate | None) -> memoryview:
@@ -121,34 +148,13 @@ def _lay_out(
     return frame, places
 
 
-def is_light(data: bytes | bytearray | memoryview) -> bool:
+def is_light(data: Data) -> bool:
     """Whether a frame, as far as its head tells, takes microseconds to decode, whatever its size."""
     _, count, pickled = FIXED.unpack_from(data)
     return 8 * count + pickled <= LARGE
 
 
-def recall(data: bytes | bytearray | memoryview) -> Array | None:
-    """The one array that a frame is known to hold, in place; None when that is to be found out.
-
-    It is as writable as the data is, unless it was read-only for its sender.
-    """
-    if len(data) < FIXED.size:
-        return None
-    _, count, pickled = FIXED.unpack_from(data)
-    if count != 1 or pickled > array_header.LONGEST:
-        return None
-    start = FIXED.size + 8 + pickled
-    start += -start % ALIGNMENT
-    known = array_header.known.get(bytes(data[:start]))
-    if known is None or known.size != len(data) - start:
-        return None
-    array: Array = np.ndarray(known.shape, known.dtype, data, start, order=known.order)
-    if known.fixed:
-        array.flags.writeable = False
-    return array
-
-
-def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memoryview]]:
+def split(data: Data) -> tuple[memoryview, list[memoryview]]:
     """Return the pickle and its buffers as views, read-only ones where the data is.
 
     Raises:
@@ -176,3 +182,103 @@ def split(data: bytes | bytearray | memoryview) -> tuple[memoryview, list[memory
     if offset != len(frame):
         raise DecodeError(f"{len(frame) - offset} bytes after the last buffer")
     return body, views
+
+
+# --- arrays alone ------------------------------------------------------------------------------------
+
+
+class Header(NamedTuple):
+    """What a pickle makes of its only buffer.
+
+    Attributes:
+        size: bytes of the buffer.
+        shape: of the array.
+        dtype: of the array.
+        order: of the array.
+        fixed: it was read-only for its sender.
+    """
+
+    size: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: Literal["C", "F"]
+    fixed: bool
+
+
+known: Memo[bytes, Header] = Memo()
+"""By all that stands before the buffer."""
+
+_made: Memo[tuple[str, tuple[int, ...], bool], bytes] = Memo()
+
+
+def of_array(content: object) -> tuple[bytes, tuple[memoryview]] | None:
+    """The head of the frame of a plain array that lies in one piece, and the bytes that go behind it.
+
+    None for any other content, which is to be pickled.
+    """
+    if not is_array(content):
+        return None
+    dtype, shape = content.dtype, content.shape
+    if dtype.isbuiltin != 1 or (len(shape) > 1 and not content.flags.c_contiguous):
+        return None
+    array: Any = content  # numpy's stubs know buffers from Python 3.12 on
+    try:
+        raw = pickle.PickleBuffer(array).raw()
+    except (BufferError, ValueError):  # it does not lie in one piece, or its elements have no plain form
+        return None
+    kind = dtype.char, shape, raw.readonly
+    head = _made.get(kind)
+    if head is None:
+        if dtype.kind not in _KINDS or type(content) in copyreg.dispatch_table:
+            return None
+        pickled = pickles.dumps(content, 5, buffer_callback=_beside)
+        head = _made.keep(kind, head_of(pickled, (raw,)), limits.current.known_array_headers)
+    return head, (raw,)
+
+
+def _beside(buffer: pickle.PickleBuffer) -> None:
+    """A buffer is not part of the pickle."""
+
+
+def learn(frame: Data, pickled: memoryview, views: Sequence[memoryview], made: object) -> None:
+    """Remember what the restricted unpickler made of a pickle, when it is an array over its only buffer.
+
+    Args:
+        frame: of ``buffers``, found to be whole.
+        pickled: in it.
+        views: its buffers.
+        made: of these.
+    """
+    if len(views) != 1 or len(pickled) > LONGEST or not is_array(made):
+        return
+    array, view = made, views[0]
+    dtype, flags = array.dtype, array.flags
+    if dtype.kind not in _KINDS or not flags.forc or not 0 < array.nbytes == view.nbytes:
+        return
+    if array.ctypes.data != np.frombuffer(view, np.uint8).ctypes.data:
+        return
+    fixed = any(opcode.name == "READONLY_BUFFER" for opcode, _, _ in pickletools.genops(bytes(pickled)))
+    order = "C" if flags.c_contiguous else "F"
+    header = Header(view.nbytes, array.shape, dtype, order, fixed)
+    known.keep(bytes(frame[: -view.nbytes]), header, limits.current.known_array_headers)
+
+
+def recall(data: Data) -> Array | None:
+    """The one array that a frame is known to hold, in place; None when that is to be found out.
+
+    It is as writable as the data is, unless it was read-only for its sender.
+    """
+    if len(data) < FIXED.size:
+        return None
+    _, count, pickled = FIXED.unpack_from(data)
+    if count != 1 or pickled > LONGEST:
+        return None
+    start = FIXED.size + 8 + pickled
+    start += -start % ALIGNMENT
+    header = known.get(bytes(data[:start]))
+    if header is None or header.size != len(data) - start:
+        return None
+    array: Array = np.ndarray(header.shape, header.dtype, data, start, order=header.order)
+    if header.fixed:
+        array.flags.writeable = False
+    return array

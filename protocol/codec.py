@@ -77,7 +77,7 @@ FRESH_MS = 30_000
 
 # Enum members are looked up by Python code in some versions.
 _REQUEST, _REPLY, _NOTIFICATION = Kind
-_NONE, _HMAC, _GMAC, _GCM = Suite
+_HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
 
 
 class Codec:
@@ -293,14 +293,9 @@ class Codec:
         return header
 
     def _signer_01(self, signature: signing.Signature, kind: Kind) -> Key | None:
+        signing.check_signed(signature.suite, self.keyring is not None)
         if self.keyring is None:
-            if signature.suite is not _NONE:
-                raise SignatureError(
-                    "the message is signed and this agent has no key: set PZC_KEY to the peer's"
-                )
             return None
-        if signature.suite is _NONE:
-            raise SignatureError("the message is not signed and this agent requires a signature")
         key = self.keyring.find(signature.rest)
         if key is None:
             raise SignatureError(f"signed with the unknown key {signature.rest[:16]!r}: keys differ")

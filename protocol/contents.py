@@ -88,10 +88,13 @@ def read_refusal(content: object) -> PzcError | None:
         return None
     fields = cast("dict[str, Any]", parts[1])
     code, text = str(fields.get("code")), str(fields.get("text"))
-    if code == LockedBy.__name__:
-        owner, since, reason = fields.get("locked") or ("somebody", 0.0, text)
+    if code != LockedBy.__name__:
+        return error_of(code, text)
+    try:
+        owner, since, reason = cast("Any", fields.get("locked"))
         return LockedBy(str(owner), float(since), str(reason))
-    return error_of(code, text)
+    except Exception:  # what a peer says may be anything
+        return LockedBy("somebody", 0.0, text)
 
 
 def error_of(code: str, text: str) -> PzcError:

@@ -5,8 +5,8 @@ form               parts
 =================  ======================================================================================
 frame              index, labels of the columns, and one array for all columns or the values of each
 series             index, values, name
-index              ``["range", start, stop, step, name]``, ``["multi", [index, ...], [name, ...]]`` or
-                   ``["values", values, name, frequency]``
+index              ``["range", start, stop, step, name]``, ``["values", values, name, frequency]``, or
+                   ``["multi", [index, ...], [name, ...]]`` of indexes with values
 values             ``["array", array]``, ``["items", [...]]``, ``["text", [...], dtype]``,
                    ``["category", codes, index, ordered]`` or
                    ``["zoned", array in UTC, zone, whether it is a ZoneInfo]``
@@ -24,16 +24,11 @@ import datetime as dt
 import decimal
 import re
 import zoneinfo
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from . import limits
 from .errors import DecodeError
-from .lazily import Lazily, is_array
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
+from .lazily import is_array, np
 
 _CELLS = frozenset({
     type(None), bool, int, float, complex, str, bytes, dt.date, dt.datetime, dt.time, dt.timedelta,
@@ -102,6 +97,8 @@ def _tell_zone(zone: Any) -> tuple[str, bool]:
 
 def _zone(name: Any, as_zone_info: Any) -> Any:
     """A zone as the library makes it by its name, or one of the standard library's."""
+    if not isinstance(name, str):
+        raise DecodeError("malformed zone")
     found = zoneinfo.ZoneInfo(name)  # which refuses paths
     return found if as_zone_info is True else name
 
@@ -131,8 +128,12 @@ def tell_index(index: Any) -> list[Any]:
     if kind == "RangeIndex":
         return ["range", index.start, index.stop, index.step, _tell_name(index.name)]
     if kind == "MultiIndex":
-        levels = [tell_index(index.get_level_values(number)) for number in range(index.nlevels)]
+        levels = [_tell_plain(index.get_level_values(number)) for number in range(index.nlevels)]
         return ["multi", levels, list(map(_tell_name, index.names))]
+    return _tell_plain(index)
+
+
+def _tell_plain(index: Any) -> list[Any]:
     return ["values", _tell_values(index), _tell_name(index.name), getattr(index, "freqstr", None)]
 
 
@@ -145,7 +146,9 @@ def index_of(pandas: Any, told: Any, length: int | None = None) -> Any:
             raise DecodeError("an index is longer than its values")
         return pandas.RangeIndex(numbers, name=_name(others[2]))
     if kind == "multi":
-        levels = [index_of(pandas, level, length) for level in _list(first)]
+        if any(_list(level)[:1] != ["values"] for level in _list(first)):  # a few bytes would stand for many
+            raise DecodeError("a level of an index has no values of its own")
+        levels = [index_of(pandas, level) for level in first]
         return pandas.MultiIndex.from_arrays(levels, names=list(map(_name, _list(others[0]))))
     if kind != "values":
         raise DecodeError("an index of an unknown kind")

@@ -11,13 +11,15 @@ import operator
 import queue
 import struct
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import cast
 
 from . import errors
 from .errors import DecodeError, RemoteError
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_MOST_PARTS = 32
+"""Parts of the qualified name of a class; to look for more takes time in the square of them."""
 
 
 def _standard() -> dict[str, type[Exception]]:
@@ -89,8 +91,9 @@ def _are_args(error: BaseException, value: object) -> bool:
 def _settable(error: BaseException, name: str, value: object) -> bool:
     if name == "__notes__":
         return type(value) is list and all(type(note) is str for note in cast("list[object]", value))
-    # `args` would turn its value into a tuple, whatever its size.
-    return not name.startswith("__") and name != "args" and not callable(getattr(type(error), name, None))
+    there = getattr(type(error), name, None)
+    # `args` would turn its value into a tuple, whatever its size; a property would run its setter.
+    return not (name.startswith("__") or name == "args" or callable(there) or isinstance(there, property))
 
 
 def to_portable(error: Exception) -> dict[str, object]:
@@ -102,13 +105,16 @@ def to_portable(error: Exception) -> dict[str, object]:
     args: tuple[object, ...] = error.args
     if REBUILT.get(name) is type(error):
         args = cast("tuple[type, tuple[object, ...]]", error.__reduce__())[1]
-    state = {key: _plain(value) for key, value in vars(error).items() if _settable(error, key, value)}
     return {
         "type": name,
         "text": str(error),
         "args": [_plain(arg) for arg in args],
-        "state": state,
+        "state": _plain_state(error),
     }
+
+
+def _plain_state(error: BaseException) -> dict[str, object]:
+    return {name: _plain(value) for name, value in vars(error).items() if _settable(error, name, value)}
 
 
 def _plain(value: object) -> object:
@@ -119,9 +125,16 @@ def _plain(value: object) -> object:
     return repr(value)
 
 
+def formats(cls: type[Exception]) -> bool:
+    """Whether the constructor of a class makes a text of its arguments, as only those in Python do."""
+    return isinstance(cls.__init__, FunctionType)
+
+
 def loaded(name: str) -> type | None:
     """A class by its qualified name, when this process has it already; nothing is imported, no code runs."""
     parts = name.split(".")
+    if len(parts) > _MOST_PARTS:
+        return None
     for cut in range(len(parts) - 1, 0, -1):
         found: object = sys.modules.get(".".join(parts[:cut]))
         if found is not None:
@@ -135,8 +148,7 @@ def parts_of(error: BaseException) -> dict[str, object]:
     """Arguments and attributes of an exception as plain data for `rebuilt`; empty when they are not plain."""
     if not _PLAIN.issuperset(map(type, error.args)):
         return {}
-    state = {name: _plain(value) for name, value in vars(error).items() if _settable(error, name, value)}
-    return {"args": list(error.args), "state": state}
+    return {"args": list(error.args), "state": _plain_state(error)}
 
 
 def rebuilt(name: str, parts: dict[str, object]) -> Exception | None:

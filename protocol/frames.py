@@ -92,13 +92,6 @@ def check_frames(frames: Sequence[Buffer], max_content: int = MAX_CONTENT) -> No
         raise _too_large(frames, (MAX_HEADER, MAX_SERIALIZER, max_content, MAX_MSGID, MAX_SIGNATURE))
 
 
-def as_bytes(frames: Sequence[Buffer], max_content: int) -> tuple[bytes, bytes, Buffer, bytes, bytes]:
-    """Five frames of sane sizes, as bytes but for the content; errors as `check_frames`."""
-    check_frames(frames, max_content)
-    header, serializer, content, msgid, signature = frames
-    return bytes(header), bytes(serializer), content, bytes(msgid), bytes(signature)
-
-
 def _too_large(frames: Sequence[Buffer], limits: tuple[int, ...]) -> FrameError:
     name, size, limit = next(
         (name, len(frame), limit)

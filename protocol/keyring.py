@@ -74,7 +74,7 @@ class Key:
         self.trusted = role >= Role.OPERATOR
         self.key_id = self._derive(b"key id", length=4).hex()
         self.name = name or self.key_id
-        self._aead_of = lru_cache(1024)(self._make_aead)
+        self.aead = lru_cache(1024)(self._aead)
 
     def __repr__(self) -> str:
         return f"<Key {self.name} {self.key_id} {self.role.name.lower()}>"
@@ -100,11 +100,8 @@ class Key:
         """32 bytes for AES of one sender and epoch: no two senders share a nonce space."""
         return self._derive(b"%s %d %s" % (purpose.encode(), epoch, sender.encode()))
 
-    def aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
-        """Cached AES-GCM object for `cipher_key`."""
-        return self._aead_of(purpose, sender, epoch)
-
-    def _make_aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
+    def _aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
+        """AES-GCM object for `cipher_key`."""
         return AESGCM(self.cipher_key(purpose, sender, epoch))
 
 
@@ -144,8 +141,7 @@ class Keyring:
             if len(self._keys) != 1:
                 raise ConfigError(f"a keyring of {len(self._keys)} keys must say which one is active")
             active = next(iter(self._keys.values()))
-        self._keys.setdefault(active.key_id, active)
-        self.active = self._keys[active.key_id]
+        self.active = self._keys.setdefault(active.key_id, active)
         self.publishing = self.active
         if publishing is not None:
             if publishing.role > Role.OBSERVER:
@@ -154,9 +150,7 @@ class Keyring:
                     "every reader has to hold it, so it may be an observer's only"
                 )
             self.publishing = self._keys.setdefault(publishing.key_id, publishing)
-        self.calling = self.active
-        if calling is not None:
-            self.calling = self._keys.setdefault(calling.key_id, calling)
+        self.calling = self.active if calling is None else self._keys.setdefault(calling.key_id, calling)
         self.others_own: Key | None = None
         if len(self._keys) > 1:
             self.others_own = Key(self.active.secret, self.active.name, cast("Role", _Nobody.NOBODY))

@@ -1,14 +1,13 @@
 """Modules that are imported when something of them is first used.
 
-numpy takes as long to import as all the rest together, and a program that sends numbers never needs it. What
-uses it now and then has::
+numpy takes as long to import as all the rest together, and a program that sends numbers never needs it. So
+what uses it now and then takes `np` from here. What an instance of one of its classes is, `is_array` and
+`numpy_kind` tell without importing anything. Whoever uses another module now and then has::
 
     if TYPE_CHECKING:
-        import numpy as np
+        import asyncio
     else:
-        np = Lazily("numpy")
-
-What an instance of one of its classes is, `is_array` and `numpy_kind` tell without importing anything.
+        asyncio = Lazily("asyncio")
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import numpy as np
 
 _KINDS = ("ndarray", "generic", "dtype")
 
@@ -38,7 +37,11 @@ class Lazily:
         return found
 
 
-def is_array(value: object) -> TypeGuard[NDArray[Any]]:
+if not TYPE_CHECKING:
+    np = Lazily("numpy")
+
+
+def is_array(value: object) -> TypeGuard[np.ndarray[tuple[Any, ...], np.dtype[Any]]]:
     """Whether a value is one of numpy's arrays, and of no subclass."""
     cls = type(value)
     return cls.__name__ == "ndarray" and cls.__module__ == "numpy"

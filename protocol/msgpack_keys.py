@@ -31,6 +31,11 @@ _UNUSUAL = frozenset({*range(0x90, 0xA0), 0xDC, 0xDD, *range(0xC7, 0xCA), *range
 _LARGE_MAPS = re.compile(rb"[\xde\xdf]").search
 
 
+def has_large_maps(data: bytes | bytearray | memoryview) -> bool:
+    """Whether data, or what is nested in it, may have a map of many keys."""
+    return len(data) > limits.current.hash_unchecked and _LARGE_MAPS(data) is not None
+
+
 def checked(data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryview:
     """Return the data, unless a map has many keys that are arrays or extensions.
 
@@ -39,7 +44,7 @@ def checked(data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryv
     Raises:
         DecodeError: naming the limit.
     """
-    if len(data) > limits.current.hash_unchecked and _LARGE_MAPS(data):
+    if len(data) > limits.current.hash_unchecked:
         _Scan(memoryview(data).cast("B")).run()
     return data
 

@@ -47,7 +47,7 @@ _handle = re.compile(r"@([0-9a-f]{4,64})(?![^.\[])")
 _piece = re.compile(
     r"\.?(?P<name>[^\W\d]\w*)|\[(?P<key>(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\]\['\"])*)\]"
 )
-_number = r"\s*([+-]?\d{1,18})?\s*"
+_number = r"\s*(?:([+-]?\d{1,18})\s*)?"  # in which spaces have one place: else a mismatch takes minutes
 _slice = re.compile(rf"{_number}:{_number}(?::{_number})?")
 
 

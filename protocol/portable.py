@@ -15,17 +15,12 @@ import datetime as dt
 import decimal
 import uuid
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from . import arrays, data_libraries, exceptions, limits, weighing
 from .errors import ConfigError, DecodeError, SerializeError, SerializerRefused
-from .lazily import Lazily, numpy_kind
+from .lazily import np, numpy_kind
 from .shown import shown
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
 
 TAG = "__pzc__"
 

@@ -26,11 +26,12 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
-from . import array_header, arrays, buffers, link_codec, msgpack_keys, pickles, portable
+from . import arrays, buffers, link_codec, msgpack_keys, pickles, portable
 from .buffers import Allocate
 from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .lazily import is_array
@@ -83,7 +84,7 @@ def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[st
     `encode`.
     """
     try:
-        array = array_header.make(content)
+        array = buffers.of_array(content)
         if array is not None and array[1][0].nbytes > buffers.LARGE:
             return "buffers", buffers.write(*array, allocate)
         outside = buffers.Outside()
@@ -255,13 +256,13 @@ def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
     body, views = buffers.split(frame)
     if not trusted:
         content = restricted_loads(body, views)
-        array_header.learn(frame, body, views, content)
+        buffers.learn(frame, body, views, content)
         return content
     content = pickles.load_exactly(body, views)
     if len(views) == 1 and is_array(content):
         # What a trusted pickle does beside making an array is not to be left out the next time.
         with contextlib.suppress(SerializerRefused, DecodeError):
-            array_header.learn(frame, body, views, restricted_loads(body, views))
+            buffers.learn(frame, body, views, restricted_loads(body, views))
     return content
 
 
@@ -352,12 +353,12 @@ def _read_array(data: memoryview) -> object:
     return arrays.unpack(_UNMSGPACK.decode(data[4 : 4 + size]), data[4 + size :].toreadonly())
 
 
-def _extension(code: int, data: memoryview) -> object:
+def _extension(decode: Callable[[memoryview], object], code: int, data: memoryview) -> object:
     if code == _ARRAY:
         return _read_array(data)
     if code != _EXTENSION:
         raise DecodeError(f"unknown msgpack extension {code}")
-    pair: object = _decode_msgpack(data, False, False)
+    pair = decode(data)
     parts = cast("list[object]", pair) if isinstance(pair, list) else []
     if len(parts) != 2 or not isinstance(parts[0], str):
         raise DecodeError("malformed msgpack extension")
@@ -365,11 +366,19 @@ def _extension(code: int, data: memoryview) -> object:
 
 
 def _decode_msgpack(data: Data, trusted: bool, _writable: bool) -> object:
-    return _UNMSGPACK.decode(data if trusted else msgpack_keys.checked(data))
+    # What is nested is looked through token by token only, or each level would look at all bytes again.
+    if trusted or not msgpack_keys.has_large_maps(data):
+        return _UNMSGPACK.decode(data)
+    return _decode_checked(data)
+
+
+def _decode_checked(data: Data) -> object:
+    return _CHECKING.decode(msgpack_keys.checked(data))
 
 
 _MSGPACK = msgspec.msgpack.Encoder()
-_UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=_extension)
+_UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=lambda code, data: _extension(_UNMSGPACK.decode, code, data))
+_CHECKING = msgspec.msgpack.Decoder(ext_hook=partial(_extension, _decode_checked))
 
 
 _SERIALIZERS: dict[str, _Serializer] = {

@@ -38,15 +38,7 @@ from .buffers import Allocate, Outside
 from .codec import FRESH_MS, Codec, stale, too_large
 from .contents import is_bulky
 from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
-from .frames import (
-    PZC01,
-    Buffer,
-    Kind,
-    as_bytes,
-    format_header,
-    parse_header,
-    text,
-)
+from .frames import PZC01, Buffer, Kind, check_frames, format_header, parse_header, text
 from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
 from .message import Facts, Message
 from .signing import LARGE, Direction, Party, Suite, mismatch
@@ -256,10 +248,12 @@ class Session:
             FrameError, VersionError, SignatureError, StaleMessage, ReplayedMessage, SerializerRefused: in
                 this order of checks.
         """
-        header, name, body, msgid, proof = frames if len(frames) == 5 else as_bytes(frames, 0)
+        if len(frames) != 5:
+            check_frames(frames)  # which says so
+        header, name, body, msgid, proof = frames
         direction, size, sequence = self._in, len(body), 0
         if size > self.codec.max_content:
-            as_bytes(frames, self.codec.max_content)  # which says so
+            check_frames(frames, self.codec.max_content)
         if self.asks:
             own = header[self._own]
             if len(header) != self._size or not header.startswith(self._start) or is_own_hex(own) is None:
@@ -347,14 +341,8 @@ class Session:
     def _meet(self, proof: bytes, epoch: int) -> Direction:
         """The way of a message of another suite or epoch than the one before."""
         signature, key = signing.split(proof), self.peer.key
-        if key is None:
-            if signature.suite is not _NONE:
-                raise SignatureError(
-                    "the message is signed and this agent has no key: set PZC_KEY to the peer's"
-                )
-        elif signature.suite is _NONE:
-            raise SignatureError("the message is not signed and this agent requires a signature")
-        elif signature.rest != key.key_id:
+        signing.check_signed(signature.suite, key is not None)
+        if key is not None and signature.rest != key.key_id:
             raise SignatureError(f"signed with the key {signature.rest[:16]!r}, expected {key.key_id}")
         direction = self._direction_in(signature.suite, epoch)
         if proof[direction.tag_end :] != direction.tail:
@@ -366,13 +354,11 @@ class Session:
         return Direction(self.facts.kind, signed, self.peer, self.own.agent_id + self.binding, epoch)
 
     def _direction_out(self, suite: Suite) -> Direction:
-        kind, signed = (
-            Kind.REQUEST if self.asks else Kind.REPLY,
-            (self._forced or suite) if self.own.key else _NONE,
-        )
-        direction = Direction(kind, signed, self.own, self.peer.agent_id + self.binding, self.own.epoch)
-        self._out = direction
-        return direction
+        kind = Kind.REQUEST if self.asks else Kind.REPLY
+        signed = (self._forced or suite) if self.own.key else _NONE
+        receiver = self.peer.agent_id + self.binding
+        self._out = Direction(kind, signed, self.own, receiver, self.own.epoch)
+        return self._out
 
     def _name(self, frame: bytes) -> str:
         """The name of a serializer that is accepted, which is remembered."""

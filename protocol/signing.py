@@ -99,6 +99,18 @@ def split(frame: Buffer) -> Signature:
         raise SignatureError("the key id is not ASCII") from None
 
 
+def check_signed(suite: Suite, keys: bool) -> None:
+    """Judge whether a message is signed exactly where this side has keys.
+
+    Raises:
+        SignatureError: when it is not.
+    """
+    if suite is Suite.NONE and keys:
+        raise SignatureError("the message is not signed and this agent requires a signature")
+    if suite is not Suite.NONE and not keys:
+        raise SignatureError("the message is signed and this agent has no key: set PZC_KEY to the peer's")
+
+
 Parties = tuple[bytes, bytes]
 """The covered bytes that all messages of one kind from one agent to another share; see `parties`."""
 
@@ -171,7 +183,6 @@ class Sealer(ABC):
     ) -> tuple[bytes, Buffer]:
         """Tag and content to send (encrypted by GCM, else as given)."""
 
-    @abstractmethod
     def open(
         self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer, tag: bytes
     ) -> Buffer:
@@ -180,6 +191,9 @@ class Sealer(ABC):
         Raises:
             SignatureError: when it does not.
         """
+        if not hmac.compare_digest(self.seal(stamp, header, serializer, msgid, content)[0], tag):
+            raise mismatch()
+        return content
 
 
 def sealer(key: Key | None, suite: Suite, kind: Kind, sender: str, receiver: str, epoch: int) -> Sealer:
@@ -243,13 +257,6 @@ class _Hmac(Sealer):
         running.update(content)
         return running.digest(), content
 
-    def open(
-        self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer, tag: bytes
-    ) -> Buffer:
-        if not hmac.compare_digest(self.seal(stamp, header, serializer, msgid, content)[0], tag):
-            raise mismatch()
-        return content
-
 
 @dataclass(slots=True, repr=False)
 class _Gmac(Sealer):
@@ -261,34 +268,14 @@ class _Gmac(Sealer):
         self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer
     ) -> tuple[bytes, Buffer]:
         size = len(content)
-        if size > LARGE:
-            start = covered(self.parties, header, serializer, msgid, size)
-            return self._tag_of_large(stamp, start, content), content
-        whole = covered(self.parties, header, serializer, msgid, size, content)
-        return self.aead.encrypt(stamp.nonce(), b"", whole), content
-
-    def open(
-        self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer, tag: bytes
-    ) -> Buffer:
-        size = len(content)
-        if size > LARGE:
-            start = covered(self.parties, header, serializer, msgid, size)
-            if not hmac.compare_digest(self._tag_of_large(stamp, start, content), tag):
-                raise mismatch()
-            return content
-        whole = covered(self.parties, header, serializer, msgid, size, content)
-        try:
-            self.aead.decrypt(stamp.nonce(), tag, whole)
-        except InvalidTag:
-            raise mismatch() from None
-        return content
-
-    def _tag_of_large(self, stamp: Stamp, start: bytes, content: Buffer) -> bytes:
+        if size <= LARGE:
+            whole = covered(self.parties, header, serializer, msgid, size, content)
+            return self.aead.encrypt(stamp.nonce(), b"", whole), content
         encryptor = Cipher(algorithms.AES256(self.cipher_key()), modes.GCM(stamp.nonce())).encryptor()
-        encryptor.authenticate_additional_data(start)
+        encryptor.authenticate_additional_data(covered(self.parties, header, serializer, msgid, size))
         encryptor.authenticate_additional_data(content)
         encryptor.finalize()
-        return encryptor.tag
+        return encryptor.tag, content
 
 
 @dataclass(slots=True, repr=False)

@@ -36,14 +36,16 @@ class Name:
 
 
 class Draft:
-    """An object between its creation and its state (dtype, array, UUID); never visible in the content."""
+    """An object between its creation and its state (dtype, array, UUID); never visible in the content.
 
-    __slots__ = ("done", "final", "finish")
+    ``final`` is None until it has its state.
+    """
+
+    __slots__ = ("final", "finish")
 
     def __init__(self, finish: Callable[[Meter, object], object]) -> None:
         self.finish = finish
         self.final: object = None
-        self.done = False
 
 
 def expect(args: Args, *kinds: type | tuple[type, ...]) -> None:

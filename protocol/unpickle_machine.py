@@ -10,7 +10,7 @@ from typing import Any, cast
 from . import exceptions, limits, weighing
 from .errors import DecodeError, SerializerRefused
 from .unpickle_base import Args, Draft, Name, is_dict, is_tuple
-from .unpickle_rules import RULES, is_leaf, is_registered, uuid_draft
+from .unpickle_rules import RULES, is_leaf, is_registered, member, uuid_draft
 
 _STOP = 0x2E
 _BASE_BUDGET = 1 << 20
@@ -143,7 +143,7 @@ class Machine:
         """Push what was remembered."""
         value = self.memo[index]
         if type(value) is Draft:
-            if not value.done:
+            if value.final is None:
                 raise DecodeError("the pickle refers to an unfinished object")
             value = value.final
         kind = cast("type[object]", type(value))
@@ -164,8 +164,13 @@ class Machine:
             built = RULES[function](self, args)
         elif is_registered(function):
             _no_ranges(args)
-            built = cast(object, function(*args))
+            if issubclass(function, enum.Enum) and not _are_atoms(args):
+                built = member(function, args)
+            else:
+                built = cast(object, function(*args))
         elif issubclass(function, Exception) and exceptions.qualified(function) in exceptions.REBUILT:
+            if exceptions.formats(function) and not _are_atoms(args):
+                raise DecodeError(f"an argument of {function.__name__} is not plain")
             built = exceptions.build(function, args)
         else:
             raise SerializerRefused(f"an unsigned pickle may not call {_named(cast(object, function))}")
@@ -203,10 +208,9 @@ class Machine:
         if is_tuple(state):
             self.charge(sum(map(_weight, state)))
         if type(target) is Draft:
-            if target.done:
+            if target.final is not None:
                 raise DecodeError("an object gets its state twice")
             target.final = target.finish(self, state)
-            target.done = True
             self.drafts -= 1
             return self.adopt(target.final)
         if is_registered(type(target)) and not isinstance(target, enum.Enum):
@@ -231,6 +235,11 @@ def _weight(value: object) -> int:
 
 def _named(cls: object) -> str:
     return exceptions.qualified(cls) if isinstance(cls, type) else type(cls).__name__
+
+
+def _are_atoms(args: Args) -> bool:
+    # The text, or the hash, of anything else may unfold what is shared in it without end.
+    return weighing.ATOMS.issuperset(map(type, args))
 
 
 def _no_ranges(args: Args) -> None:

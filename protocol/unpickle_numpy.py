@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from . import arrays
 from .errors import DecodeError, SerializerRefused
-from .lazily import Lazily
+from .lazily import np
 from .unpickle_base import Args, Draft, Meter, is_dict, is_tuple
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
 
 _ALIGNED_STRUCT = 0x80
 _SCALARS = (bool, int, float, complex, str, bytes, dt.date, dt.timedelta, type(None))
@@ -57,7 +52,9 @@ def _final_dtype(value: object) -> arrays.DType:
 def _finish_record(names: object, fields: object, itemsize: object, flags: object) -> object:
     if not is_tuple(names) or not is_dict(fields) or type(flags) is not int:
         raise DecodeError("malformed record dtype")
-    parts = [_field(fields.get(name)) for name in names if type(name) is str]
+    if not all(type(name) is str for name in names):  # a hash may unfold what is shared without end
+        raise DecodeError("names of a record dtype must be strings")
+    parts = [_field(fields.get(name)) for name in names]
     titles = [part[2] for part in parts]
     if not set(fields) <= {*names, *titles}:
         raise DecodeError("a record dtype has fields without a name")

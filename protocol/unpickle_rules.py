@@ -15,22 +15,18 @@ import pathlib
 import re
 import uuid
 from collections.abc import Callable, Collection
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import cache
+from typing import Any, TypeVar, cast
 
 from . import data_libraries, exceptions, limits, portable, unpickle_numpy
 from .errors import ConfigError, DecodeError, SerializerRefused
-from .lazily import Lazily, is_array
+from .lazily import is_array, np
 from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
 
 C = TypeVar("C", bound=type)
 
 _MAX_DIGITS = 4300
+_INSTANCE = 256  # what a library takes to make one of its instances
 _RATIO = re.compile(r"-?\d{1,4300}(/\d{1,4300})?")
 
 
@@ -101,25 +97,33 @@ def _loaded_enum(name: str) -> object:
     cls = exceptions.loaded(name)
     if cls is None or not issubclass(cls, enum.Enum):
         return None
-    return Name(name, partial(_member, cls))
+    return Name(name, lambda _meter, args: member(cls, args, _COMPARED))
 
 
-def _member(cls: type[enum.Enum], _meter: Meter, args: Args) -> object:
-    """A member by its value; the class itself is not called, because that may run what its author wrote."""
-    members = [each for each in cls.__members__.values() if len(args) == 1 and _equal(each.value, args[0])]
-    if not members:
-        raise DecodeError(f"{cls.__name__} has no such member")
-    return members[0]
+def member(cls: type[enum.Enum], args: Args, compared: Collection[type] | None = None) -> object:
+    """A member by its value; the class itself is not called, because that may run what its author wrote.
 
+    Args:
+        cls: of the member.
+        args: nothing but the value.
+        compared: types of values that are compared; default all.
 
-def _equal(one: object, other: object) -> bool:
-    return type(one) is type(other) and type(one) in _COMPARED and one == other
+    Raises:
+        DecodeError: there is none.
+    """
+    for each in cls.__members__.values() if len(args) == 1 else ():
+        value: object = each.value
+        kind = type(value)
+        if kind is type(args[0]) and (compared is None or kind in compared) and value == args[0]:
+            return each
+    raise DecodeError(f"{cls.__name__} has no such member")
 
 
 _NONE = type(None)
 _COMPARED = (bool, int, float, str, bytes, tuple)
 _PATHS = (pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
 _TIMES = (dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone)
+_TIME_ARGUMENTS = (bytes, str, int, _NONE, dt.timezone, dt.timedelta)
 
 
 def _encode(_meter: Meter, args: Args) -> object:
@@ -133,8 +137,7 @@ def _encode(_meter: Meter, args: Args) -> object:
 def _bytes(_meter: Meter, args: Args) -> object:
     if args:
         expect(args, bytes)
-        return args[0]
-    return b""
+    return bytes(*cast("tuple[bytes, ...]", args))
 
 
 def _bytearray(meter: Meter, args: Args) -> object:
@@ -145,23 +148,12 @@ def _bytearray(meter: Meter, args: Args) -> object:
     return bytearray(*cast("tuple[bytes, ...]", args))
 
 
-def _complex(_meter: Meter, args: Args) -> object:
-    expect(args, float, float)
-    return complex(*cast("tuple[float, float]", args))
-
-
 def _range(_meter: Meter, args: Args) -> object:
     expect(args, int, int, int)
     made = range(*cast("tuple[int, int, int]", args))
     if made and (made[-1] - made[0]) // made.step >= limits.current.range_items:
         raise DecodeError(f"a range of more than {limits.current.range_items} numbers")
     return made
-
-
-def _slice(_meter: Meter, args: Args) -> object:
-    simple = (_NONE, int, float, str)
-    expect(args, simple, simple, simple)
-    return slice(*args)
 
 
 def _collection(kind: type) -> Rule:
@@ -174,10 +166,18 @@ def _collection(kind: type) -> Rule:
     return build
 
 
-def _empty_only(kind: type) -> Rule:
+def _exactly(kind: type, *types: type | tuple[type, ...]) -> Rule:
     def build(_meter: Meter, args: Args) -> object:
-        expect(args)
-        return kind()
+        expect(args, *types)
+        return kind(*args)
+
+    return build
+
+
+def _any_number(kind: type, *types: type) -> Rule:
+    def build(_meter: Meter, args: Args) -> object:
+        expect(args, *(types for _ in args))
+        return kind(*args)
 
     return build
 
@@ -215,33 +215,17 @@ def _decimal(_meter: Meter, args: Args) -> object:
     return decimal.Decimal(cast(str, args[0]))
 
 
-def _fraction(_meter: Meter, args: Args) -> object:
+def _fraction(meter: Meter, args: Args) -> object:
     if len(args) == 2:
         expect(args, int, int)
+        words = max(part.bit_length() for part in cast("tuple[int, int]", args)) >> 6
+        meter.charge(words * words >> 2)  # the time of a greatest common divisor
         return fractions.Fraction(*cast("tuple[int, int]", args))
     expect(args, str)
     # Fraction("1e999999999") would compute the power.
     if not _RATIO.fullmatch(cast(str, args[0])):
         raise DecodeError("malformed Fraction")
     return fractions.Fraction(cast(str, args[0]))
-
-
-def _path(kind: type[pathlib.PurePath]) -> Rule:
-    def build(_meter: Meter, args: Args) -> object:
-        expect(args, *(str for _ in args))
-        return kind(*cast("tuple[str, ...]", args))
-
-    return build
-
-
-def _datetime(kind: type) -> Rule:
-    allowed = (bytes, str, int, _NONE, dt.timezone, dt.timedelta)
-
-    def build(_meter: Meter, args: Args) -> object:
-        expect(args, *(allowed for _ in args))
-        return kind(*args)
-
-    return build
 
 
 def uuid_draft() -> Draft:
@@ -276,14 +260,24 @@ def _reconstructor(meter: Meter, args: Args) -> object:
 
 def _getattr(_meter: Meter, args: Args) -> object:
     if len(args) == 2 and is_registered(args[0]) and issubclass(cast(type, args[0]), enum.Enum):
-        member = cast("type[enum.Enum]", args[0]).__members__.get(cast(str, args[1]))
-        if member is not None:
-            return member
+        found = cast("type[enum.Enum]", args[0]).__members__.get(args[1]) if type(args[1]) is str else None
+        if found is not None:
+            return found
     raise SerializerRefused("an unsigned pickle may use getattr for members of registered enums only")
 
 
-def _data(_meter: Meter, args: Args) -> object:
+def _data(meter: Meter, args: Args) -> object:
     expect(args, str, list)
+    meter.charge(_INSTANCE)
+    waiting: list[object] = [args[1]]
+    while waiting:  # what is shared is copied each time
+        each = waiting.pop()
+        if type(each) is list:
+            items = cast("list[object]", each)
+            meter.charge(8 * len(items))
+            waiting += items
+        elif is_array(each):
+            meter.charge(each.nbytes)
     made = data_libraries.rebuild_loaded(*args)
     _LEAVES.add(type(made))
     return made
@@ -326,21 +320,21 @@ _OLD_NAMES = {
 RULES: dict[type, Rule] = {
     bytes: _bytes,
     bytearray: _bytearray,
-    complex: _complex,
+    complex: _exactly(complex, float, float),
     range: _range,
-    slice: _slice,
+    slice: _exactly(slice, *3 * [(_NONE, int, float, str)]),
     set: _collection(set),
     frozenset: _collection(frozenset),
-    list: _empty_only(list),
-    dict: _empty_only(dict),
-    collections.OrderedDict: _empty_only(collections.OrderedDict),
+    list: _exactly(list),
+    dict: _exactly(dict),
+    collections.OrderedDict: _exactly(collections.OrderedDict),
     collections.Counter: _counter,
     collections.deque: _deque,
     collections.defaultdict: _defaultdict,
     decimal.Decimal: _decimal,
     fractions.Fraction: _fraction,
-    **{kind: _path(kind) for kind in _PATHS},
-    **{kind: _datetime(kind) for kind in _TIMES},
+    **{kind: _any_number(kind, str) for kind in _PATHS},
+    **{kind: _any_number(kind, *_TIME_ARGUMENTS) for kind in _TIMES},
 }
 """Classes that an unsigned pickle may call."""
 

@@ -10,16 +10,11 @@ import collections
 import decimal
 import gc
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from . import limits
 from .errors import DecodeError
-from .lazily import Lazily, is_array, numpy_kind
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
+from .lazily import is_array, np, numpy_kind
 
 ATOMS = frozenset({type(None), bool, int, float, str, bytes})
 """Types that hold nothing else."""

@@ -23,8 +23,7 @@ import zmq
 from ..protocol import limits
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer
-from .endpoints import connect, new_monitor, new_socket, stay_in_cache
-from .monitored import receive_event
+from .endpoints import connect, new_monitor, new_socket, receive_event, stay_in_cache
 from .parts import MORE, NOW, WITHOUT_COPY, send_part, send_parts
 from .transport import plain_memory
 

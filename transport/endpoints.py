@@ -8,8 +8,8 @@ import itertools
 import logging
 import re
 import socket as stdlib_socket
-from collections.abc import Callable
-from typing import cast
+import struct
+from typing import Any, NamedTuple, cast
 
 import zmq
 
@@ -38,14 +38,25 @@ _TO_BIND = 4  # descriptors that libzmq needs for that, at most
 
 # A '+' would end the sender in a PZC00 header.
 _USABLE = re.compile(r"tcp://[^+]+:(\*|(?P<port>\d{1,5}))|(ipc|inproc)://[^+]+")
+_EVENT = struct.Struct("=hi")
+_KEEP_ALIVE = (
+    (zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 2), (zmq.TCP_KEEPALIVE_INTVL, 1),
+    (zmq.TCP_KEEPALIVE_CNT, 2), (zmq.TCP_MAXRT, 4000),
+)  # fmt: skip
+"""A vanished host is noticed after about 4 s by TCP's own means.
+
+Not by libzmq's heartbeats: with them a peer that breaks off, while so much of it waits here that reading has
+stopped, ends the whole process (``Assertion failed: !_io_error``, seen with 4.3.5).
+"""
+
 _warned: set[str] = set()
 _monitors = itertools.count(1)
 
 
 def reached_here(endpoint: str) -> str:
     """Where this machine reaches what is bound to a TCP endpoint; empty when its port is not known yet."""
-    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    if not endpoint.startswith("tcp://") or port in ("0", "*"):
+    host, port = split(endpoint)
+    if port in ("", "0", "*"):
         return ""
     return f"tcp://{'127.0.0.1' if host in ('*', '0.0.0.0', '[::]') else host}:{port}"
 
@@ -152,26 +163,20 @@ def new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket
         socket = context.socket(kind)
     except zmq.ZMQError as exc:
         raise _scarce(kind, exc) from exc
-    socket.setsockopt(zmq.SNDHWM, limits.current.high_water_mark)
-    socket.setsockopt(zmq.RCVHWM, limits.current.high_water_mark)
-    socket.setsockopt(zmq.LINGER, 0)
-    # Whoever connects to this agent is anybody; those to whom it connects were chosen.
-    socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST.get(kind, _any)())
-    socket.setsockopt(zmq.HANDSHAKE_IVL, int(limits.current.handshake * 1000))
-    socket.setsockopt(zmq.RECONNECT_IVL, 50)
-    socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
-    keep_alive(socket)
+    # Whoever connects to this agent is anybody, and sends XPUB filters only; whom it connects to was chosen.
+    own = {int(zmq.ROUTER): limits.current.frame_bytes, int(zmq.XPUB): MAX_HEADER + 1}
+    for option, value in (
+        (zmq.SNDHWM, limits.current.high_water_mark),
+        (zmq.RCVHWM, limits.current.high_water_mark),
+        (zmq.LINGER, 0),
+        (zmq.MAXMSGSIZE, own.get(kind, MAX_CONTENT)),
+        (zmq.HANDSHAKE_IVL, int(limits.current.handshake * 1000)),
+        (zmq.RECONNECT_IVL, 50),
+        (zmq.RECONNECT_IVL_MAX, 1000),
+        *_KEEP_ALIVE,
+    ):
+        socket.setsockopt(option, value)
     return socket
-
-
-def _any() -> int:
-    return MAX_CONTENT
-
-
-_LARGEST: dict[int, Callable[[], int]] = {
-    int(zmq.ROUTER): lambda: limits.current.frame_bytes,
-    int(zmq.XPUB): lambda: MAX_HEADER + 1,  # which is sent filters only
-}
 
 
 def new_monitor(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
@@ -185,22 +190,35 @@ def new_monitor(socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
         raise _scarce(kind, exc) from exc
 
 
+class Told(NamedTuple):
+    """One event of a monitored socket.
+
+    Attributes:
+        event: a bit of ``zmq.Event``.
+        value: a descriptor or an error number.
+        endpoint: whose connection it is about.
+    """
+
+    event: int
+    value: int
+    endpoint: bytes
+
+
+def receive_event(monitor: Any, flags: int = 0) -> Told:
+    """The next event; waits for one unless the flags say otherwise.
+
+    Raises:
+        zmq.Again: there is none, with ``zmq.NOBLOCK``.
+    """
+    # pyzmq's own reader brings asyncio along.
+    numbers, endpoint = monitor.recv_multipart(flags)
+    event, value = _EVENT.unpack(numbers)
+    return Told(event, value, endpoint)
+
+
 def _scarce(kind: int, error: zmq.ZMQError) -> PeerLost | BindError:
     text = f"no socket can be opened here: {error}; close what is not needed, or raise the limit (ulimit -n)"
     return BindError(text) if kind in (zmq.ROUTER, zmq.XPUB) else PeerLost(text)
-
-
-def keep_alive(socket: zmq.Socket[bytes]) -> None:
-    """Notice a vanished host after about 4 s by TCP's own means; before the socket connects or binds.
-
-    Not by libzmq's heartbeats: with them a peer that breaks off, while so much of it waits here that reading
-    has stopped, ends the whole process (``Assertion failed: !_io_error``, seen with 4.3.5).
-    """
-    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
-    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 2)
-    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, 1)
-    socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, 2)
-    socket.setsockopt(zmq.TCP_MAXRT, 4000)
 
 
 def stay_in_cache(socket: zmq.Socket[bytes], endpoint: str) -> None:

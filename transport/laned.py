@@ -20,22 +20,16 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NoReturn
 
-from ..protocol.errors import (
-    AgentClosed,
-    CallTimeout,
-    PeerLost,
-    RemoteProtocolError,
-)
+from ..protocol.errors import AgentClosed, RemoteProtocolError
 from ..protocol.frames import Buffer
 from ..protocol.message import Message
-from ..protocol.session import Plain, Session
+from ..protocol.session import Session
 from .compiled import LANE, LIMIT, Lane
 from .exchange import Otherwise, UnixExchange, refuse
 from .pipe import Pipe
 from .stream import Stream
-from .unix import SLICE
+from .unix import FOREVER, RECEIVING, SENDING, SLICE
 
-_FOREVER = float("inf")
 _AT_ONCE = 1e-9
 """Seconds in which something goes at once or not at all; with 0 the lane would give back a part of it."""
 
@@ -96,7 +90,9 @@ class Laned(UnixExchange):
             return super().ask(None, deadline, closed, packed=packed)
         left = deadline - monotonic()
         try:
-            found = self._lane.ask(body, left, SLICE) if left > SLICE else self._ask_late(body, left)
+            if left < 0.0:
+                left = 0.0
+            found = self._lane.ask(body, left, SLICE if left > SLICE else left)
         except TimeoutError as exc:
             if exc.args[0] == "unsent":
                 self._fail(exc)
@@ -105,7 +101,7 @@ class Laned(UnixExchange):
         except (OSError, ValueError) as exc:
             if not isinstance(exc, BrokenPipeError):
                 self._note_sent()
-            self._fail(exc, sending=not self.sent)
+            self._fail(exc, RECEIVING if self.sent else SENDING)
         except BaseException:
             self._note_sent()
             raise
@@ -116,9 +112,6 @@ class Laned(UnixExchange):
         message = self.session.take(found)
         self.asked, self.sent = message.msgid, True
         return message
-
-    def _ask_late(self, body: bytes, left: float) -> Plain | None:
-        return self._lane.ask(body, max(0.0, left), max(0.0, left))
 
     def _note_sent(self) -> None:
         self.asked = self._lane.msgid
@@ -144,7 +137,7 @@ class Laned(UnixExchange):
                 message = body if answers is None else (body, answers.msgid)
                 return self._lane.post((message,), left if left > 0 else _AT_ONCE)[0][0]
             except OSError as exc:
-                self._fail(exc, sending=True)
+                self._fail(exc, SENDING)
 
     def send_many(
         self, messages: Sequence[tuple[Any, Message | None]], deadline: float, *, packed: bool = False
@@ -162,7 +155,7 @@ class Laned(UnixExchange):
             try:
                 return self._lane.post(given, max(_AT_ONCE, deadline - monotonic()))[0]
             except OSError as exc:
-                self._fail(exc, sending=True)
+                self._fail(exc, SENDING)
 
     def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
         body = self._plain(packed, answers, pushed=True) if fd < 0 and pipe.ready else None
@@ -200,13 +193,12 @@ class Laned(UnixExchange):
             if closed is not None and closed.is_set():
                 raise AgentClosed("the agent was stopped while a call was waiting")
             try:
-                wait = -1.0 if deadline == _FOREVER else max(0.0, min(SLICE, deadline - monotonic()))
+                wait = -1.0 if deadline == FOREVER else max(0.0, min(SLICE, deadline - monotonic()))
                 found = self._lane.take(wait)
             except TimeoutError:
                 if monotonic() < deadline:
                     continue
-                text = f"no reply from {self.stream.peer} in time; the call may or may not have run"
-                raise CallTimeout(text) from None
+                raise self.stream.late(RECEIVING) from None
             except (OSError, ValueError) as exc:
                 self._fail(exc)
             if found is None:
@@ -254,19 +246,17 @@ class Laned(UnixExchange):
         if message is not None:
             self._taken.append(message)
 
-    def _fail(self, error: OSError | ValueError, *, sending: bool = False) -> NoReturn:
+    def _fail(self, error: OSError | ValueError, direction: int = RECEIVING) -> NoReturn:
         """Close the stream as well, and say what happened to the lane."""
-        peer = self.stream.peer
-        self.stream.lose()
+        stream = self.stream
         if isinstance(error, ConnectionAbortedError):
-            raise AgentClosed(f"the connection to {peer} was closed here") from None
+            stream.close()
+        stream.lose()
         if isinstance(error, ValueError):
-            raise RemoteProtocolError(f"{peer} sent a {error.args[0]} that cannot be") from None
+            raise RemoteProtocolError(f"{stream.peer} sent a {error.args[0]} that cannot be") from None
         if isinstance(error, TimeoutError):
-            raise CallTimeout(f"{peer} did not take the message in time; it did not get it whole") from None
-        if sending:
-            raise PeerLost(f"{peer} was lost before it got the message whole") from None
-        raise PeerLost(f"{peer} was lost during the call, which may or may not have run") from None
+            raise stream.late(SENDING) from None
+        raise stream.gone(direction) from None
 
     def close(self) -> None:
         """See `Exchange.close`."""

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..protocol import limits
 from ..protocol.errors import PeerLost, RemoteProtocolError
 from ..protocol.frames import Buffer
-from ..protocol.lazily import Lazily
+from ..protocol.lazily import np
 from ..shm.blocks import address_of, available
 from ..shm.borrowed import Borrowed
 from ..shm.gone import when_gone
 from ..shm.ring import Ring, Slot
 from .descriptors import Descriptors
 from .framing import INLINE, MAX_NOTES
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
 
 LATELY = 64
 """Contents after which a block that was not used is let go: a connection has seldom many large ones."""

@@ -94,16 +94,14 @@ class Pipe:
         if not self.takes:
             return False
         parts = compose(frames, CARRYING if fd >= 0 else PLAIN)
-        if self._left:
-            return self._append(parts, fd)
-        taken = self._begin(parts, fd)
-        self._pushed = bool(self._left)
+        taken = self._keep(parts, fd) if self._left else self._begin(parts, fd)
+        self._pushed = taken and bool(self._left)
         return taken
 
     def keep(self, rest: bytes) -> None:
         """Keep the rest of a message that somebody else has begun to write; nothing is left before it."""
         self._pushed = True
-        self._keep([memoryview(rest)], -1)
+        self._keep([rest], -1)
 
     def send(self, frames: Sequence[Buffer], deadline: float) -> None:
         """Send an answer to a request of the reader, behind whatever is left; see `Transport.send`.
@@ -124,7 +122,7 @@ class Pipe:
             raise PeerLost(f"{self._stream.peer} was given up, because it takes no more answers")
         if self._left:
             self._behind += size
-            self._left.append((list(map(memoryview, parts)), -1))
+            self._keep(parts, -1)
         elif self.gone or not self._begin(parts, -1):
             raise PeerLost(f"{self._stream.peer} was lost before it got the message whole")
 
@@ -163,17 +161,7 @@ class Pipe:
             return False
         if taken == sum(map(len, parts)):
             return True
-        rest = _behind(list(map(memoryview, parts)), taken)
-        if rest:
-            if taken or fd < 0:
-                fd = -1
-            else:
-                try:
-                    fd = os.dup(fd)
-                except OSError:
-                    return False
-            self._keep(rest, fd)
-        return True
+        return self._keep(_behind(list(map(memoryview, parts)), taken), -1 if taken else fd)
 
     def _continue(self) -> bool:
         """Go on with the first message that is left; False when the kernel takes no more."""
@@ -192,19 +180,15 @@ class Pipe:
             self._left.popleft()
         return not rest
 
-    def _append(self, parts: list[Buffer], fd: int) -> bool:
-        """Keep a message behind answers; False when it cannot go."""
+    def _keep(self, parts: Sequence[Buffer], fd: int) -> bool:
+        """Keep parts of a message behind what is left; False when there is no descriptor of their own."""
         try:
             own = os.dup(fd) if fd >= 0 else -1
         except OSError:
             return False
         self._left.append((list(map(memoryview, parts)), own))
-        self._pushed = True
-        return True
-
-    def _keep(self, rest: list[memoryview], fd: int) -> None:
-        self._left.appendleft((rest, fd))
         self._await()
+        return True
 
     def _await(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # it is over: the next write tells

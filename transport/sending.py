@@ -141,11 +141,7 @@ class Sending(Generic[M]):
         """Get the socket, which is to be released; False when somebody else uses it."""
         me = threading.get_ident()
         wait = patient and not self._closed and self._user != me
-        if not (
-            self._using.acquire(timeout=limits.current.send_patience)
-            if wait
-            else self._using.acquire(blocking=False)
-        ):
+        if not self._using.acquire(timeout=limits.current.send_patience if wait else 0):
             return False
         self._user = me
         return True

@@ -22,7 +22,7 @@ from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring, read_private
 from ..protocol.shown import hint
 from ..protocol.signing import SUITES
-from .topic_settings import TopicSettings
+from .topic_settings import TopicSettings, one_of
 
 logger = logging.getLogger("pzc.settings")
 
@@ -55,15 +55,6 @@ def _path(value: str) -> Path:
     if not value:
         raise ValueError("expected the path of a file")
     return Path(value)
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def parse(value: str) -> str:
-        if value not in allowed:
-            raise ValueError(f"expected one of {', '.join(allowed)}")
-        return value
-
-    return parse
 
 
 def _list_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
@@ -100,10 +91,10 @@ KNOWN: dict[str, _Setting] = {
     "PZC_ACCEPT": _Setting(
         _list_of(*DIALECTS), DIALECTS, "dialects that are accepted; with a key PZC01 alone unless said"
     ),
-    "PZC_SUITE": _Setting(_one_of(*SUITES), None, "signature suite of what this side sends"),
+    "PZC_SUITE": _Setting(one_of(*SUITES), None, "signature suite of what this side sends"),
     "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
     "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
-    "PZC_TRANSPORT": _Setting(_one_of(*TRANSPORTS), "auto", "how calls and notifications travel"),
+    "PZC_TRANSPORT": _Setting(one_of(*TRANSPORTS), "auto", "how calls and notifications travel"),
     "PZC_SINGLE_PORT": _Setting(_flag, False, "1 publishes through the REP endpoint only"),
     "PZC_PEERS": _Setting(str, "", "static peers: name=endpoint, separated by commas"),
     "PZC_PARTITION": _Setting(names.check_partition, "", "agents of other partitions are not found by name"),

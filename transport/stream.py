@@ -331,7 +331,7 @@ class Stream(UnixEnd):
             )
             self._fds.keep(rights, flags)
             if not data:
-                raise self._gone(RECEIVING)
+                raise self.gone(RECEIVING)
             self._rest, self._at = self._rest[self._at :] + data, 0
         start, self._at = self._at, self._at + size
         return self._rest[start : self._at]
@@ -346,7 +346,7 @@ class Stream(UnixEnd):
         while view:
             received = self._wait(RECEIVING, partial(self._socket.recv_into, view), deadline, closed)
             if not received:
-                raise self._gone(RECEIVING)
+                raise self.gone(RECEIVING)
             view = view[received:]
         return content
 

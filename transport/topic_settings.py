@@ -1,4 +1,4 @@
-"""Topic settings: defaults of topics out of the settings file, and where each of them stands.
+"""Topic settings: defaults of topics out of the settings file.
 
 ::
 
@@ -64,12 +64,10 @@ def policy_of(value: object) -> Policy:
         raise ValueError(expected) from None
 
 
-def _number(least: float, what: str, *, above: bool = False) -> Callable[[object], float]:
+def _number(what: str, *, above: bool = False) -> Callable[[object], float]:
     def parse(value: object) -> float:
-        if type(value) not in (int, float):
-            raise ValueError(what)
-        number = float(cast("float", value))
-        if not math.isfinite(number) or number < least or (above and number == least):
+        number = float(cast("float", value)) if type(value) in (int, float) else -1.0
+        if not math.isfinite(number) or number < 0.0 or (above and not number):
             raise ValueError(what)
         return number
 
@@ -88,7 +86,9 @@ def _flag(value: object) -> bool:
     return value
 
 
-def _one_of(*allowed: str) -> Callable[[object], str]:
+def one_of(*allowed: str) -> Callable[[object], str]:
+    """What takes one of these texts; its ValueError says them."""
+
     def parse(value: object) -> str:
         if type(value) is not str or value not in allowed:
             raise ValueError(f"expected one of {', '.join(allowed)}")
@@ -99,13 +99,13 @@ def _one_of(*allowed: str) -> Callable[[object], str]:
 
 _KNOWN: Mapping[str, Callable[[object], Any]] = {
     "buffers": _whole,
-    "ack_wait": _number(0.0, "expected 0 seconds or more"),
+    "ack_wait": _number("expected 0 seconds or more"),
     "zero_copy": _flag,
-    "throttle": _number(0.0, "expected more than 0 messages per second", above=True),
-    "scope": _one_of("process", "host", "all"),
+    "throttle": _number("expected more than 0 messages per second", above=True),
+    "scope": one_of("process", "host", "all"),
     "keep_last": _flag,
     "policy": policy_of,
-    "transport": _one_of("auto", "inproc", "unix", "tcp"),
+    "transport": one_of("auto", "inproc", "unix", "tcp"),
 }
 
 
@@ -117,7 +117,6 @@ class TopicSettings:
         table_name: how the file is called in messages.
 
     Attributes:
-        origins: where each value stands, by pattern and key.
         unknown: where each unknown key stands, with what was probably meant.
 
     Raises:
@@ -125,7 +124,6 @@ class TopicSettings:
     """
 
     def __init__(self, table: object = None, table_name: str = "pzc.toml") -> None:
-        self.origins: dict[tuple[str, str], str] = {}
         self.unknown: dict[str, str] = {}
         self._values: dict[str, dict[str, Any]] = {}
         if table is not None and not isinstance(table, dict):
@@ -149,7 +147,6 @@ class TopicSettings:
             self._values.setdefault(pattern, {})[key] = parse(value)
         except (ValueError, PzcError) as exc:
             raise ConfigError(f"{where} = {value!r} cannot be used: {exc}") from exc
-        self.origins[pattern, key] = where
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -161,11 +158,3 @@ class TopicSettings:
             if fnmatchcase(topic, pattern):
                 found.update(values)
         return found
-
-    def origin(self, topic: str, key: str) -> str:
-        """Where the default of a topic comes from; ``default`` when no file says it."""
-        where = "default"
-        for pattern, name in self.origins:
-            if name == key and fnmatchcase(topic, pattern):
-                where = self.origins[pattern, name]
-        return where

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ..protocol.frames import Buffer
-from ..protocol.lazily import Lazily
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
+from ..protocol.lazily import np
 
 _WORTH_IT = 1 << 16
 

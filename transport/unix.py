@@ -79,12 +79,12 @@ class UnixEnd:
             return 0
         except OSError as exc:
             self._end()
-            raise self._gone(SENDING) from exc
+            raise self.gone(SENDING) from exc
         finally:
             self._sending = False
             if self._ended:
                 self._release()
-        raise self._gone(SENDING)
+        raise self.gone(SENDING)
 
     def untaken(self) -> bool:
         """Whether the other side has bytes to receive; False where the kernel does not tell."""
@@ -134,11 +134,11 @@ class UnixEnd:
                 return attempt()
             except BlockingIOError:
                 if left <= 0:
-                    raise self._late(direction) from None
+                    raise self.late(direction) from None
             except OSError as exc:
-                raise self._gone(direction) from exc
+                raise self.gone(direction) from exc
         if self._ended:
-            raise self._gone(direction)
+            raise self.gone(direction)
         raise AgentClosed("the agent was stopped while a call was waiting")
 
     def _limit(self, direction: int, seconds: float) -> None:
@@ -149,12 +149,14 @@ class UnixEnd:
             self._socket.setsockopt(sockets.SOL_SOCKET, direction, value)
             self._waits[direction] = seconds
 
-    def _late(self, direction: int) -> CallTimeout:
+    def late(self, direction: int) -> CallTimeout:
+        """The error of a wait that reached its deadline."""
         if direction == SENDING:
             return CallTimeout(f"{self.peer} did not take the message in time; it did not get it whole")
         return CallTimeout(f"no reply from {self.peer} in time; the call may or may not have run")
 
-    def _gone(self, direction: int) -> AgentClosed | PeerLost:
+    def gone(self, direction: int) -> AgentClosed | PeerLost:
+        """The error of a connection that is over."""
         if self._stopped:
             return AgentClosed(f"the connection to {self.peer} was closed here")
         if direction == SENDING:

@@ -26,9 +26,8 @@ import zmq
 
 from ..protocol import limits
 from .counters import Counters
-from .endpoints import new_monitor
+from .endpoints import new_monitor, receive_event
 from .loop import Loop
-from .monitored import receive_event
 
 logger = logging.getLogger("pzc.watch")
 

@@ -15,7 +15,7 @@ from ..protocol import data_libraries, original
 from ..protocol.codec import Codec, Message
 from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
 from ..protocol.frames import MAX_MSGID, PZC00, PZC01, Buffer, Kind, topic_filter
-from ..protocol.ids import EPOCH_BITS, MessageIds, Stamp
+from ..protocol.ids import EPOCH_BITS, MessageIds
 from ..protocol.keyring import Keyring
 from ..protocol.window import ReplayWindow, SeenSignatures
 from .settings import Settings, load
@@ -60,6 +60,10 @@ class Protocol:
             unpickle when ``serializer`` is ``json`` or ``msgpack``.
         keyring: keys with names and roles, instead of ``hmac_key``.
         suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm``.
+
+    Attributes:
+        codec: of these settings.
+        ids: gives the message ids of this epoch.
 
     Raises:
         ConfigError: for a setting that cannot be used, alone or together with another.
@@ -114,17 +118,17 @@ class Protocol:
     @property
     def epoch(self) -> int:
         """32-bit number of this start; a fork begins a new one."""
-        return self._ids.epoch
+        return self.ids.epoch
 
     @property
     def fingerprint(self) -> Hashable:
         """Equal for protocols that send and accept the same."""
         codec = self.codec
         ring = codec.keyring
-        keys: tuple[str, ...] = ()
+        keys: tuple[Hashable, ...] = ()
         if ring is not None:
             chosen = ring.active.key_id, ring.calling.key_id, self.publishing_key
-            keys = (*chosen, *sorted(key.key_id for key in ring))
+            keys = (*chosen, *sorted((key.key_id, key.role) for key in ring))
         return (
             keys, codec.serializer, codec.dialect, codec.accept, codec.accept_serializers,
             codec.suite,
@@ -149,24 +153,15 @@ class Protocol:
 
     def begin_epoch(self) -> None:
         """Draw a new epoch and counter start, so that no nonce of the old one can come back."""
-        self._ids = MessageIds(secrets.randbits(EPOCH_BITS), secrets.randbits(40))
+        self.ids = MessageIds(secrets.randbits(EPOCH_BITS), secrets.randbits(40))
 
     def counter(self) -> Callable[[], int]:
         """The source of this epoch's counters; whoever takes one makes the id with it."""
-        return self._ids.count
-
-    @property
-    def ids(self) -> MessageIds:
-        """Gives the message ids of this epoch."""
-        return self._ids
-
-    def new_stamp(self) -> Stamp:
-        """The stamp of a fresh message id."""
-        return self._ids.next(now_ms())
+        return self.ids.count
 
     def new_urn(self) -> str:
         """A fresh message id."""
-        return self._ids.next_urn(now_ms())
+        return self.ids.next_urn(now_ms())
 
     def encode(
         self,
@@ -188,7 +183,7 @@ class Protocol:
             LocalProtocolError: when the wire cannot carry it.
         """
         return self.codec.encode(
-            sender, topic, content, stamp=self.new_stamp(), msgid=reply_to, sequence=sequence, key=key,
+            sender, topic, content, stamp=self.ids.next(now_ms()), msgid=reply_to, sequence=sequence, key=key,
             receiver=receiver, dialect=dialect, serializer=serializer,
         )  # fmt: skip
 

@@ -40,7 +40,7 @@ from ...protocol.shown import printable
 from ...protocol.window import ReplayWindow, SeenSignatures, SenderKey
 from ...transport.counters import Counters
 from ...transport.loop import Loop
-from ...transport.receiving import PARTS, message_behind, receive_message
+from ...transport.parts import PARTS, message_behind, receive_message
 from ...transport.wire import Protocol
 from .callbacks import start, start_here
 from .declared import withdrawn

@@ -29,9 +29,8 @@ from ...protocol import limits
 from ...protocol.errors import AgentClosed, PzcError
 from ...transport import families
 from ...transport.counters import Counters
-from ...transport.endpoints import new_monitor
+from ...transport.endpoints import new_monitor, receive_event
 from ...transport.loop import Timer
-from ...transport.monitored import receive_event
 from .receiver import Receiver
 
 logger = logging.getLogger("pzc.presence")

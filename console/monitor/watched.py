@@ -186,10 +186,11 @@ class Watched:
             self.topics, self.refused, self.calls = {}, {}, Growth()
         self.about.update(told.about)
         self.heard_at, self.error, self._told = now, "", told.statistics
-        calls, counts = as_table(told.statistics.get("calls")), as_table(told.statistics.get("counts"))
+        calls = as_table(told.statistics.get("calls"))
+        counts: dict[Any, Any] = as_table(told.statistics.get("counts"))
         self.calls.add(now, int(number(counts.get("requests"))))
         for count, total in counts.items():
-            if count.startswith("refused_") and len(self.refused) < MOST_CALLS:
+            if isinstance(count, str) and count.startswith("refused_") and len(self.refused) < MOST_CALLS:
                 reason = short(count.removeprefix("refused_"))
                 self.refused.setdefault(reason, Growth()).add(now, int(number(total)))
         self.running = [_call(each, now) for each in told.running[:MOST_CALLS]]
@@ -201,10 +202,11 @@ class Watched:
         self._become("well", now)
         return restarted
 
-    def _hear_topics(self, topics: Mapping[str, Any], now: float) -> None:
+    def _hear_topics(self, topics: Mapping[Any, Any], now: float) -> None:
         self.topics = {name: topic for name, topic in self.topics.items() if name in topics}
         for name, told in list(topics.items())[:MOST_TOPICS]:
-            self.topics.setdefault(name, Topic()).hear(as_table(told), now)
+            if isinstance(name, str):
+                self.topics.setdefault(name, Topic()).hear(as_table(told), now)
 
     def fail(self, error: str, now: float) -> None:
         """It did not answer."""

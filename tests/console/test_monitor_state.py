@@ -188,9 +188,19 @@ def test_gaps_that_readers_saw_stand_at_the_topic() -> None:
     assert psu["topics"]["voltage"]["gaps"] == 2
 
 
+def test_topics_and_counts_whose_names_are_no_texts_are_left_out() -> None:
+    state, odd = lab(), {7: {"published": 1}, b"x": {"published": 1}, "voltage": {"published": 1}}
+    state.hear("psu", Told({"epoch": 1}, {"topics": odd, "counts": {7: 1, "refused_role": 2}}), 0.0)
+    watched = state.agents["psu"]
+    assert (list(watched.topics), list(watched.refused)) == (["voltage"], ["role"])
+
+
 answers = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=8) | st.integers() | st.binary(max_size=3), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 KEYS = ("counts", "calls", "topics", "subscriptions", "links")

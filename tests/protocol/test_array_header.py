@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc.protocol import array_header, buffers, serializers
+from pzc.protocol import buffers, serializers
 from pzc.protocol.errors import DecodeError
 
 
 @pytest.fixture(autouse=True)
 def nothing_known() -> None:
-    array_header.known.clear()
+    buffers.known.clear()
 
 
 def decoded(content: object, trusted: bool = False) -> Any:
@@ -36,7 +36,7 @@ def decoded(content: object, trusted: bool = False) -> Any:
 @pytest.mark.parametrize("trusted", [False, True])
 def test_an_array_that_is_recalled_equals_the_first_one(array: Any, trusted: bool) -> None:
     first, second = decoded(array, trusted), decoded(array, trusted)
-    assert len(array_header.known) == 1
+    assert len(buffers.known) == 1
     for found in (first, second):
         np.testing.assert_array_equal(found, array)
         assert (found.dtype, found.flags.f_contiguous) == (array.dtype, array.flags.f_contiguous)
@@ -66,7 +66,7 @@ def test_an_array_is_written_as_pickle_writes_it_the_first_time_and_later(array:
         found: list[pickle.PickleBuffer] = []
         pickled = pickle.dumps(each, 5, buffer_callback=found.append)
         views = [buffer.raw() for buffer in found]
-        frame = buffers.write(array_header.head_of(pickled, views), views, None)
+        frame = buffers.write(buffers.head_of(pickled, views), views, None)
         assert serializers.encode("buffers", each) == frame
 
 
@@ -105,7 +105,7 @@ def test_each_array_has_its_own_values() -> None:
 )
 def test_nothing_but_one_plain_array_is_remembered(content: object) -> None:
     decoded(content)
-    assert not array_header.known
+    assert not buffers.known
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -117,7 +117,7 @@ def test_an_array_that_was_read_only_stays_so_when_it_is_recalled(trusted: bool,
     for writable in (False, True, True):
         found: Any = serializers.decode("buffers", bytearray(frame), trusted=trusted, writable=writable)
         assert found.flags.writeable == (writable and not fixed)
-    assert len(array_header.known) == 1
+    assert len(buffers.known) == 1
 
 
 _made: list[int] = []
@@ -140,7 +140,7 @@ def test_what_a_trusted_pickle_does_beside_making_an_array_is_done_each_time() -
     for _ in range(3):
         np.testing.assert_array_equal(decoded(Counted(), trusted=True), np.arange(4.0))
     assert len(_made) == 3
-    assert not array_header.known
+    assert not buffers.known
 
 
 def test_a_buffer_of_another_size_is_refused_as_before() -> None:
@@ -174,4 +174,4 @@ def test_no_more_is_remembered_than_its_bound(timings: Callable[..., None]) -> N
     timings(known_array_headers=3)
     for size in range(1, 9):
         decoded(np.zeros(size))
-    assert len(array_header.known) <= 3
+    assert len(buffers.known) <= 3

@@ -54,6 +54,15 @@ def test_who_holds_a_lock_since_when_and_why_survives_a_refusal() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "locked", [7, [], ["x"], ["x", "late", ""], ["x", 1e300, ""], ["x", float("nan"), ""], ["x", [], ""], {}]
+)
+def test_a_refusal_that_does_not_say_who_holds_the_lock_is_one_all_the_same(locked: object) -> None:
+    found = read_refusal(["PZCError", {"code": "LockedBy", "text": "locked", "locked": locked}])
+    assert isinstance(found, errors.LockedBy)
+    assert (found.owner, found.since, found.reason) == ("somebody", 0.0, "locked")
+
+
 def test_other_content_is_no_refusal_and_an_unknown_code_is_a_remote_error() -> None:
     for content in (None, [], ["PZCError"], ["PZCError", 7], ["x", {}], {"PZCError": 1}, "PZCError"):
         assert read_refusal(content) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import zoneinfo
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from pzc.protocol import data_libraries
 from pzc.protocol.errors import DecodeError
 from pzc.protocol.serializers import decode, encode
+from pzc.protocol.unpickle import restricted_loads
 
 pd = pytest.importorskip("pandas")
 pint = pytest.importorskip("pint")
@@ -123,6 +125,7 @@ def test_what_is_unusual_has_no_form(name: str) -> None:
         ("pandas.Index", ["values", ["array", np.arange(3)], None, "no frequency!"]),
         ("pandas.Index", ["values", ["odd", 1], None, None]),
         ("pandas.Index", ["odd", 1]),
+        ("pandas.Index", ["multi", [["range", 0, 60_000, 1, None]], [None]]),
         ("pandas.Series", [["range", 0, 3, 1, None]]),
         ("pandas.Series", [["range", 0, 1, 1, None], ["items", [{}]], None]),
         ("pandas.Series", [["range", 0, 1, 1, None], ["array", "none"], None]),
@@ -131,6 +134,35 @@ def test_what_is_unusual_has_no_form(name: str) -> None:
 def test_parts_that_no_instance_has_are_refused(name: str, parts: Any) -> None:
     with pytest.raises(DecodeError):
         data_libraries.rebuild_loaded(name, parts)
+
+
+def test_parts_that_are_shared_are_paid_for_each_time() -> None:
+    column: Any = ["array", np.zeros(100_000)]
+    shared = [["range", 0, 100_000, 1, None], ["range", 0, 9, 1, None], ["columns", [column] * 9]]
+    calls = tuple(Rebuilt(shared) for _ in range(100))
+    assert len(restricted_loads(pickle.dumps(calls[:1]))) == 1
+    with pytest.raises(DecodeError, match="size justifies"):
+        restricted_loads(pickle.dumps(calls))
+
+
+class Rebuilt:
+    """Is pickled as a frame of the parts that it is given."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self.parts = parts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return data_libraries.rebuild, ("pandas.DataFrame", self.parts)
+
+
+def test_a_zone_is_not_hashed_before_it_is_known_to_be_a_text() -> None:
+    shared: tuple[Any, ...] = ()
+    for _ in range(60):
+        shared = (shared, shared)
+    with pytest.raises(DecodeError, match="malformed zone"):
+        data_libraries.rebuild_loaded(
+            "pandas.Index", ["values", ["zoned", np.zeros(1, "M8[ns]"), shared, True], None, None]
+        )
 
 
 @pytest.mark.parametrize("cls", [pd.DataFrame, pd.Series, pd.RangeIndex])

@@ -32,3 +32,12 @@ def test_a_map_of_many_arrays_is_found_behind_anything(value: object) -> None:
     data = msgspec.msgpack.encode([value, PADDING, [{"inside": table}]])
     with pytest.raises(DecodeError, match="keys"):
         serializers.decode("msgpack", data, trusted=False)
+
+
+@pytest.mark.parametrize("levels", [1, 100])
+def test_a_map_of_many_arrays_is_found_in_what_is_nested(levels: int) -> None:
+    data = msgspec.msgpack.encode(["tuple", [PADDING, {(n,): n for n in range(100)}]])
+    for _ in range(levels):
+        data = msgspec.msgpack.encode(["tuple", [msgspec.msgpack.Ext(1, data)]])
+    with pytest.raises(DecodeError, match="keys"):
+        serializers.decode("msgpack", msgspec.msgpack.encode(msgspec.msgpack.Ext(1, data)), trusted=False)

@@ -56,7 +56,7 @@ def test_a_path_comes_back_from_its_text_and_from_the_wire(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text", [".a", "a.", "a..b", "a[", "a[0", "a[b]", "a[f()]", "a]", "a b", "1", "a[0]b", "@x.a", "a.@1f3a", "a.1",
-             "a" * 2000, "a" + "[0]" * 40, "a[" + "(" * 300 + "]"],
+             "a" * 2000, "a" + "[0]" * 40, "a[" + "(" * 300 + "]", f"a[{' ' * 330}:{' ' * 330}:{' ' * 330}!]"],
 )  # fmt: skip
 def test_what_is_no_path_is_refused(text: str) -> None:
     with pytest.raises(LocalProtocolError):

@@ -18,6 +18,15 @@ class Odd(Exception):
         raise RuntimeError("no words")
 
 
+class Guarded(Exception):
+    """Runs code when its attribute is set."""
+
+    limit = property(lambda self: 0, lambda self, value: ran.append(value))
+
+
+ran: list[object] = []
+
+
 def raising(error: BaseException) -> tuple[str, str, object]:
     try:
         raise error
@@ -43,6 +52,12 @@ def test_a_builtin_exception_comes_back_as_itself_with_the_remote_traceback(
     found = received(error, serializer)
     assert (type(found), found.args) == (type(error), error.args)
     assert "Remote traceback (tcp://h:1)" in found.__notes__[0]
+
+
+def test_no_setter_runs_for_what_a_stranger_says_of_a_class_that_is_here() -> None:
+    told = {"type": f"{__name__}.Guarded", "text": "x", "args": [], "state": {"limit": 3}}
+    found = contents.read_raised((told, []), "tcp://h:1", "json", trusted=False, hide_traceback=True)
+    assert (type(found), ran) == (RemoteError, [])
 
 
 def test_the_traceback_is_left_out_where_it_is_hidden() -> None:

@@ -160,11 +160,26 @@ def test_copies_of_one_large_argument_run_out_of_budget(element: bytes, function
         restricted_loads(data)
 
 
+def test_fractions_of_two_large_numbers_run_out_of_budget() -> None:
+    numbers = [b"\x8b" + struct.pack("<i", 4096) + bytes([odd] * 4095) + b"\x01" for odd in (0x35, 0x57)]
+    data = b"\x80\x04" + numbers[0] + b"\x940" + numbers[1] + b"\x940" + name("fractions", "Fraction")
+    with pytest.raises(DecodeError, match="size justifies"):
+        restricted_loads(data + b"\x940(" + b"h\x02h\x00h\x01\x86R" * 1000 + b"t.")
+
+
 def chain(depth: int, build: bytes) -> bytes:
     """Opcodes of a value in which each level holds the one below twice; leaves it on the stack."""
     opcodes = b")\x94"
     for level in range(depth):
         opcodes += b"0" + b"h" + bytes([level]) + b"h" + bytes([level]) + build + b"\x94"
+    return opcodes
+
+
+def lists(depth: int) -> bytes:
+    """As `chain`, of lists."""
+    opcodes = b"]\x94"
+    for level in range(depth):
+        opcodes += b"0](" + b"h" + bytes([level]) + b"h" + bytes([level]) + b"e\x94"
     return opcodes
 
 
@@ -195,6 +210,36 @@ def test_hashing_two_equal_frozensets_that_unfold_without_end_is_refused() -> No
         opcodes += b"N"
     with pytest.raises(DecodeError, match="size justifies"):
         restricted_loads(opcodes + b"u.")
+
+
+CONSTRUCTORS = [
+    name("pzc.protocol.errors", "LockedBy") + b"(%bt",
+    name("pzc.protocol.errors", "LockedBy") + b"(" + text("x") + b"G" + bytes(8) + b"%bt",
+    name("pzc.protocol.errors", "RemoteError") + b"(%b" + text("x") + b"t",
+    name("pzc.protocol.errors", "RemoteError") + b"(" + text("x") + b"%bt",
+    name("json.decoder", "JSONDecodeError") + b"(%b" + text("x") + b"K\x00t",
+    name(pickling.__name__, "Mode") + b"(%bt",
+    name("builtins", "getattr") + b"(" + name(pickling.__name__, "Mode") + b"%bt",
+]
+
+
+@pytest.mark.parametrize("shared", [chain(60, b"\x86"), lists(60)], ids=["tuples", "lists"])
+@pytest.mark.parametrize("opcodes", CONSTRUCTORS, ids=repr)
+def test_no_constructor_unfolds_what_is_shared(opcodes: bytes, shared: bytes) -> None:
+    with pytest.raises((DecodeError, SerializerRefused)):
+        restricted_loads(b"\x80\x04" + opcodes.replace(b"%b", shared) + b"R.")
+
+
+def test_names_of_a_record_are_not_hashed_before_they_are_known_to_be_texts() -> None:
+    dtype = name("numpy", "dtype") + b"(" + text("V8") + b"\x89\x88tR"
+    state = b"(K\x03" + text("|") + b"N(" + chain(60, b"\x86") + b"t}K\x08K\x01K\x10t"
+    with pytest.raises(DecodeError, match="must be strings"):
+        restricted_loads(b"\x80\x04" + dtype + state + b"b.")
+
+
+def test_a_class_of_very_many_parts_is_not_looked_for_part_by_part() -> None:
+    with pytest.raises(SerializerRefused):
+        restricted_loads(b"c" + b"a." * 1_000_000 + b"a\nb\n.")
 
 
 @pytest.mark.parametrize("wrap", [b"\x85", b"K\x01\x86"], ids=["alone", "beside"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import zmq
 
-from pzc.transport.receiving import message_behind, receive_message
+from pzc.transport.parts import message_behind, receive_message
 
 Parts = list[bytes]
 

@@ -95,13 +95,6 @@ def test_of_several_patterns_the_later_one_wins_key_by_key() -> None:
     assert _of("x", **tables) == {"buffers": 4, "scope": "host"}
 
 
-def test_each_value_tells_where_it_stands() -> None:
-    settings = TopicSettings({"*": {"buffers": 4}, "camera.*": {"buffers": 8}}, "lab.toml")
-    assert settings.origin("camera.left", "buffers") == "lab.toml: topics.camera.*.buffers"
-    assert settings.origin("x", "buffers") == "lab.toml: topics.*.buffers"
-    assert settings.origin("x", "scope") == "default"
-
-
 def test_an_unknown_key_is_complained_about() -> None:
     settings = Settings({}, {"topics": {"t": {"bufers": 3}}, "tropics": {}}, "lab.toml")
     found = settings.complaints()
@@ -114,7 +107,6 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     file.write_text('[topics."a.*"]\nbuffers = 3\n', encoding="utf-8")
     settings = load({"PZC_CONFIG": str(file)})
     assert settings.topics.of("a.b") == {"buffers": 3}
-    assert settings.topics.origin("a.b", "buffers") == f"{file}: topics.a.*.buffers"
 
 
 def test_strangers_do_not_make_a_publisher_remember_topics_without_end(

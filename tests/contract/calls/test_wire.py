@@ -15,6 +15,7 @@ from pzc import (
     LocalProtocolError,
     Protocol,
     ProtocolError,
+    Role,
     SerializerRefused,
     SignatureError,
     StaleMessage,
@@ -247,6 +248,7 @@ def test_the_fingerprint_tells_protocols_apart_by_what_they_send_and_accept() ->
         Protocol("a long secret of lab", dialect="PZC00"),
         Protocol("a long secret of lab", suite="aes256-gmac"),
         Protocol("a long secret of lab", accept_serializers=["json"]),
+        Protocol(keyring=Keyring([Key("a long secret of lab", role=Role.OBSERVER)])),
         Protocol(
             keyring=Keyring(
                 [Key("a long secret of lab"), Key("a long secret of other")], Key("a long secret of lab")
