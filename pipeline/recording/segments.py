@@ -22,6 +22,7 @@ from ..merging import GROUP_ROWS, merge
 from ..schema import blob_path, segment_name, segments
 from ..storage import Storage, make_private
 from .numbers import Numbers
+from .reading import batches, opened
 from .rows import Rows
 
 log = logging.getLogger("pzc.journal")
@@ -83,9 +84,11 @@ def merge_segments(
         JournalError: when the parts do not hold these offsets.
         OSError, pa.ArrowException: as `write_segment`.
     """
+    with opened(parts[0]) as file:
+        schema = file.schema_arrow
 
     def write(file: BinaryIO) -> None:
-        merge(file, pq.read_schema(parts[0]), _rows(parts, first, last), PARQUET)
+        merge(file, schema, _rows(parts, first, last), PARQUET)
         file.flush()
         os.utime(file.fileno(), (written, written))
 
@@ -97,15 +100,14 @@ def merge_segments(
 def _rows(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.RecordBatch]:
     following = first
     for part in parts:
-        with pq.ParquetFile(part) as file:
-            for batch in file.iter_batches(GROUP_ROWS):
-                if not len(batch):
-                    continue
-                offsets = batch.column("offset")
-                if (offsets[0].as_py(), offsets[-1].as_py()) != (following, following + len(batch) - 1):
-                    raise JournalError(f"rows of segment {part} do not follow those before them")
-                following += len(batch)
-                yield batch
+        for batch in batches(part, rows=GROUP_ROWS):
+            if not len(batch):
+                continue
+            offsets = batch.column("offset")
+            if (offsets[0].as_py(), offsets[-1].as_py()) != (following, following + len(batch) - 1):
+                raise JournalError(f"rows of segment {part} do not follow those before them")
+            following += len(batch)
+            yield batch
     if following != last + 1:
         raise JournalError(f"segments from {first} on end at {following - 1} instead of {last}")
 
