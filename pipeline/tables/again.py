@@ -79,7 +79,6 @@ class Filed(NamedTuple):
         if self.ids:
             report.ids = other.ids
         report.announced, report.announce = other.announced, other.announce
-        report.count_files()
 
 
 def _agent(part: Part) -> str:

@@ -177,7 +177,6 @@ class PartitionWriter:
         self.report.offsets = {recorder: runs.flat() for recorder, runs in self._offsets.items()}
         if self._files is not None:
             self.report.files = self._files.close()
-            self.report.count_files()
         return self.report
 
 

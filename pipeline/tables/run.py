@@ -194,12 +194,13 @@ class _Following:
         here = careful or self._workers.is_here(sum(each.rows for each in found.segments))
         with committer.attempt(here) as folder:
             stage = Stage(folder, self._workers, self._settings, label, careful)
-            staged = stage.leave_out_copies(stage.take(found.segments, handled), state)
-        commit = staged.commit(self._settings, found.damaged, time.time_ns() // 1000)
+            stage.take(found.segments, handled)
+            stage.leave_out_copies(state)
+        commit = stage.commit(found.damaged, time.time_ns() // 1000)
         commit.journal = None if state.journal == self._journal else self._journal
         tell_damage(commit.damaged)
         windows = committer.commit(commit, label)
-        made = staged.batch(self._number, state, commit, windows, time.monotonic() - began)
+        made = stage.batch(self._number, state, commit, windows, time.monotonic() - began)
         self._number += 1
         return made
 
@@ -263,18 +264,18 @@ def _remade(
 ) -> tuple[Batch, tuple[datetime.date, ...]]:
     label, before = committer.label(0), committer.state
     stage = Stage(committer.clear(), workers, settings, label)
-    reports = stage.take(_segments_of(journal, times), {}, times)
-    numbers = sorted({day for report in reports for day in report.days})
+    stage.take(_segments_of(journal, times), {}, times)
+    numbers = sorted({day for report in stage.reports for day in report.days})
     if not numbers:
         return Batch(-1), ()
     days = tuple(_EPOCH + datetime.timedelta(number) for number in numbers)
     replaced = [file for file in committer.files if _is_replaced(file, settings, days)]
-    _check_verified(journal, reports, replaced)
+    _check_verified(journal, stage.reports, replaced)
     gone = {file.place for file in replaced}
     kept = [file for file in committer.files if file.place not in gone]
     state = recount(committer.root, workers, kept, before)
-    staged = stage.leave_out_copies(reports, state)
-    commit = staged.commit(settings, (), time.time_ns() // 1000)
+    stage.leave_out_copies(state)
+    commit = stage.commit((), time.time_ns() // 1000)
     known = {damage.file for damage in before.damaged}
     commit.damaged = [damage for damage in commit.damaged if damage.file not in known]
     tell_damage(commit.damaged)
@@ -288,7 +289,7 @@ def _remade(
     if settings.width:
         files += _windows(committer, workers, settings.width, files, days, label)
     committer.replace(state, files)
-    return staged.batch(0, state, commit, 0, time.monotonic() - began), days
+    return stage.batch(0, state, commit, 0, time.monotonic() - began), days
 
 
 def _check_verified(journal: Path, reports: Sequence[Report], replaced: Sequence[File]) -> None:
@@ -298,7 +299,7 @@ def _check_verified(journal: Path, reports: Sequence[Report], replaced: Sequence
         JournalError: when no row verified, and some of those that would be replaced did.
     """
     stored = sum([file.rows for file in replaced if file.table == "notifications"])
-    if stored and not any(report.notifications for report in reports):
+    if stored and not any(report.filed("notifications") for report in reports):
         raise JournalError(
             f"no row of these days verified, and the tables have {stored} notifications of them: nothing was "
             f"replaced. Is the key that of the lab? pzc journal verify {journal} tells why"
