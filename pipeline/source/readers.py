@@ -87,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _opened(self) -> Spool:
         if self._spool is None:
             options = self._options
-            self._spool = Spool(options.spool, options, options.protocol(), wait=options.timeout)
+            self._spool = Spool(options.spool, options, options.timeout)
             self._watch = end_with_parent(self._spool.close)
         self._spool.check()
         return self._spool

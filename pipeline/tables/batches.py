@@ -12,6 +12,7 @@ with the rows comes to the driver: a report has a few numbers per publisher, top
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -179,13 +180,9 @@ class Stage:
             filed.exchange(report, other)
             self._duplicates += before - report.filed("notifications")
 
-    def commit(self, damaged: Sequence[Damage], now: int) -> Commit:
-        """For the commit log.
-
-        Args:
-            damaged: segments that were not given to workers.
-            now: µs since 1970.
-        """
+    def commit(self, damaged: Sequence[Damage] = ()) -> Commit:
+        """For the commit log; with segments that were found to be damaged before workers got them."""
+        now = time.time_ns() // 1000
         found = [*damaged, *chain.from_iterable(report.damaged for report in self.reports)]
         bare = [
             msgspec.structs.replace(report, files=[], announce=[], damaged=[], days=[])

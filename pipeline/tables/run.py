@@ -15,9 +15,11 @@ import datetime
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import JournalError
 from ..forms import check_journal
@@ -35,6 +37,9 @@ from .state import State, Window
 from .summary import Damage, File, Report
 from .unread import SETTLE, Segment, Unread, describe
 from .work import Workers
+
+if TYPE_CHECKING:
+    from ..source.spool import Spool
 
 log = logging.getLogger("pzc.pipeline")
 
@@ -109,72 +114,64 @@ def run(
         flush(journal)
     check_journal(journal)
     settings.rules.check()
-    source = Source(Path(journal).absolute())
-    with claimed(directory) as root:
-        keep_up(source, root, settings, workers, on_batch, pace, storage)
+    with opened_tables(directory, settings, workers, storage) as committer:
+        keep_up(Path(journal).absolute(), committer, settings, workers, on_batch, pace)
 
 
-class Source:
-    """A journal that tables follow.
-
-    Args:
-        journal: its directory.
-    """
-
-    stays = True
-    """Whether rows can be looked up in it when they are in the tables."""
-
-    def __init__(self, journal: Path) -> None:
-        self.journal = journal
-
-    def check(self) -> None:
-        """Raise what prevents rows from coming."""
-
-    def stored(self, done: Mapping[str, IntervalSet]) -> None:
-        """Take note of the offsets that are in the commit log, by recorder."""
+@contextmanager
+def opened_tables(
+    directory: str | Path, settings: Settings, workers: Workers, storage: Storage | None = None
+) -> Iterator[Committer]:
+    """The tables, for this process alone; arguments and errors as `run`."""
+    with claimed(directory) as root, closing(Committer(root, workers, storage or Storage())) as committer:
+        committer.state.check_width(root, settings.width)
+        yield committer
 
 
 def keep_up(
-    source: Source,
-    root: Path,
+    journal: Path,
+    committer: Committer,
     settings: Settings,
     workers: Workers,
     on_batch: Callable[[Batch], object],
     pace: Pace,
-    storage: Storage | None,
+    spool: Spool | None = None,
 ) -> None:
-    """As `run`, for any source and tables (in ``root``) that this process has claimed."""
-    committer = Committer(root, workers, storage or Storage())
-    try:
-        committer.state.check_width(root, settings.width)
-        following = _Following(source, committer, settings, workers, pace)
-        maintenance = Maintenance(committer, pace.keep_days, time.time())
-        source.stored(committer.state.offsets)
-        while not pace.stop.is_set():
-            source.check()
-            workers.check()
-            made = following.take()
-            if made is not None:
-                source.stored(committer.state.offsets)
-                on_batch(made)
-            if maintenance.work(time.time()) or made is not None:
-                continue
-            if pace.once and not following.unsettled:
-                return
-            pace.stop.wait(pace.every)
-    finally:
-        committer.close()
+    """As `run`, for open tables; segments of a spool are removed when their rows are in the tables."""
+    following = _Following(journal, committer, settings, workers, pace)
+    following.told = str(journal) if spool is None else ""
+    maintenance = Maintenance(committer, pace.keep_days, time.time())
+    _drop_stored(spool, committer.state.offsets)
+    while not pace.stop.is_set():
+        if spool is not None:
+            spool.check()
+        workers.check()
+        made = following.take()
+        if made is not None:
+            _drop_stored(spool, committer.state.offsets)
+            on_batch(made)
+        if maintenance.work(time.time()) or made is not None:
+            continue
+        if pace.once and not following.unsettled:
+            return
+        pace.stop.wait(pace.every)
+
+
+def _drop_stored(spool: Spool | None, done: Mapping[str, IntervalSet]) -> None:
+    """Remove the segments of a spool whose offsets, by recorder, are in the commit log."""
+    if spool is not None:
+        spool.remove(lambda name, first, last: done.get(name, IntervalSet()).covers(first, last))
 
 
 class _Following:
-    """Batches of one run."""
+    """Batches of one run; tables are told of their journal, or of none that stays, by ``told``."""
 
     def __init__(
-        self, source: Source, committer: Committer, settings: Settings, workers: Workers, pace: Pace
+        self, journal: Path, committer: Committer, settings: Settings, workers: Workers, pace: Pace
     ) -> None:
         self._committer, self._settings, self._workers = committer, settings, workers
-        self._unread, self._pace = Unread(source.journal, pace.settle), pace
-        self._journal = str(source.journal) if source.stays else ""
+        self._unread, self._pace = Unread(journal, pace.settle), pace
+        self.told = str(journal)
         self._number, self._careful = 0, committer.was_killed
         self.unsettled = False
 
@@ -196,8 +193,8 @@ class _Following:
             stage = Stage(folder, self._workers, self._settings, label, careful)
             stage.take(found.segments, handled)
             stage.leave_out_copies(state)
-        commit = stage.commit(found.damaged, time.time_ns() // 1000)
-        commit.journal = None if state.journal == self._journal else self._journal
+        commit = stage.commit(found.damaged)
+        commit.journal = None if state.journal == self.told else self.told
         tell_damage(commit.damaged)
         windows = committer.commit(commit, label)
         made = stage.batch(self._number, state, commit, windows, time.monotonic() - began)
@@ -226,7 +223,6 @@ def backfill(
     workers: Workers,
     first: datetime.date,
     last: datetime.date,
-    storage: Storage | None = None,
 ) -> tuple[Batch, tuple[datetime.date, ...]]:
     """Make the days from ``first`` to ``last`` (UTC, both included) anew, whatever the tables hold.
 
@@ -245,13 +241,8 @@ def backfill(
     settings.rules.check()
     began = time.monotonic()
     times = _micros(first), _micros(last + datetime.timedelta(1)) - 1
-    with claimed(directory) as root:
-        committer = Committer(root, workers, storage or Storage())
-        try:
-            committer.state.check_width(root, settings.width)
-            return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
-        finally:
-            committer.close()
+    with opened_tables(directory, settings, workers) as committer:
+        return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
 
 
 def _remade(
@@ -275,7 +266,7 @@ def _remade(
     kept = [file for file in committer.files if file.place not in gone]
     state = recount(committer.root, workers, kept, before)
     stage.leave_out_copies(state)
-    commit = stage.commit((), time.time_ns() // 1000)
+    commit = stage.commit()
     known = {damage.file for damage in before.damaged}
     commit.damaged = [damage for damage in commit.damaged if damage.file not in known]
     tell_damage(commit.damaged)
