@@ -96,8 +96,8 @@ class Spool:
         """Wait until what the mailboxes hold now is here; False after so many seconds."""
         recorder = self._recorder
         settled = mailboxes.settle(
-            recorder.agent, self._subscriptions(), self._mailbox, lambda: recorder.recorded, timeout,
-            self.check,
+            recorder.agent, self._subscriptions(), recorder.ended, self._mailbox, lambda: recorder.recorded,
+            timeout,
         )  # fmt: skip
         recorder.journal.commit()
         return settled
