@@ -271,7 +271,7 @@ def run_backfill(args: argparse.Namespace) -> int:
 def _work(args: argparse.Namespace, journal: Path | None) -> Generator[tuple[SparkWorkers, Settings]]:
     from ..pipeline.alarm_rules import checked_rules
     from ..pipeline.decoding.decode import make_decoder
-    from ..pipeline.forms import check_journal
+    from ..pipeline.recording.reading import check_journal
     from ..pipeline.tables.batches import Settings
 
     if journal is not None:

@@ -16,13 +16,12 @@ import numpy as np
 from ...protocol.errors import JournalError
 from ..arrow import pa
 from ..decoding.decode import Decoder
-from ..forms import check_journal
 from ..schema import all_segments, segment_recorder, segments
 from ..tables.interval_set import IntervalSet
 from ..tables.summary import runs_of
 from .flush import flush
 from .gaps import read_gaps
-from .reading import batches
+from .reading import batches, check_journal
 
 KINDS = 1000
 """Kinds of refused rows that are told apart; rows of further kinds are counted under ``more``."""

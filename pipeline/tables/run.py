@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import JournalError
-from ..forms import check_journal
 from ..recording.flush import flush
-from ..recording.reading import SegmentDamaged, SegmentGone, opened
+from ..recording.reading import SegmentDamaged, SegmentGone, check_journal, opened
 from ..schema import segments
 from ..storage import Storage
 from .again import count, keep_counts, recount
