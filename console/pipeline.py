@@ -381,8 +381,7 @@ def _ask_spark(args: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
 
 def run_report(args: argparse.Namespace) -> int:
     """``pzc report``."""
-    from ..pipeline.reporting.report import write_report
-    from ..pipeline.reporting.stored import stored_results
+    from ..pipeline.reporting.report import stored_results, write_report
 
     results = stored_results(args.tables)
     page = write_report(args.output or args.tables / "report", results, title=args.title)

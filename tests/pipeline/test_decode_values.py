@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.pipeline.decoding.plain import to_json
-from pzc.pipeline.decoding.values import Value, as_value
+from pzc.pipeline.decoding.values import Value, as_value, to_json
 
 
 def json_of(content: object) -> Any:
