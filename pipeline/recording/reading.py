@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...protocol.errors import JournalError
 from ..arrow import pa, pq
 from ..schema import FORM_KEY, JOURNAL, JOURNAL_FORM, LAST_TIME, check_form, segment_recorder, segments
+from ..tables.summary import numbers_of
 
 ROWS = 65_536
 """Rows of a segment that are in memory at a time."""
@@ -156,15 +157,11 @@ def sound(batch: pa.RecordBatch) -> pa.RecordBatch:
         if pa.types.is_string(field.type):
             keep &= _are_text(column)
         elif field.name == "offset":
-            keep &= _numbers(column) >= 0
+            keep &= numbers_of(column) >= 0
         elif field.name == "received_at":
-            times = _numbers(column)
+            times = numbers_of(column.cast(pa.int64()))
             keep &= (times >= 0) & (times <= LAST_TIME)
     return batch if keep.all() else batch.filter(pa.array(keep))
-
-
-def _numbers(column: pa.Array) -> NDArray[np.int64]:
-    return column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def _are_text(column: pa.Array) -> NDArray[np.bool_]:

@@ -49,15 +49,14 @@ def write_segment(
     first: int,
     rows: Rows,
     numbers: Numbers,
-    blob_bytes: int = BLOB_BYTES,
-    storage: Storage | None = None,
+    blob_bytes: int,
+    storage: Storage,
 ) -> None:
     """Write rows, of which the first one has the offset ``first``; contents of more bytes as blobs.
 
     Raises:
         OSError, pa.ArrowException: when that cannot be; a file that is whole may be left all the same.
     """
-    storage = storage or Storage()
     contents, refs = _store_blobs(directory, recorder, rows.contents, blob_bytes, storage)
     table = numbers.note(rows.table(recorder, first, contents, refs))
     name = segment_name(recorder, first)
