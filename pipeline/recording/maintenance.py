@@ -119,8 +119,11 @@ class Maintenance:
         name = compacted_name(self._recorder, first, last)
         try:
             merge_segments(self._directory, name, [piece.path for piece in run], first, last, run[-1].written)
-        except JournalError:
-            self._unreadable.update(piece.path.name for piece in run)
+        except Exception as exc:
+            for piece in run:  # as old as before, else retention would never find them old
+                os.utime(piece.path, (piece.written, piece.written))
+            if isinstance(exc, JournalError):
+                self._unreadable.update(piece.path.name for piece in run)
             raise
         self.compacted += len(run)
         log.info("journal %s: %d segments became one of %d rows", self._directory, len(run), last - first + 1)
@@ -212,7 +215,7 @@ def _rows_of(path: Path) -> int | None:
         with opened(path) as file:
             return file.metadata.num_rows
     except SegmentDamaged as exc:
-        log.warning("%s; it is left as it is", exc)
+        log.warning("%s; it is left as it is", str(exc))
         return None
 
 
@@ -229,5 +232,5 @@ def _refs_of(path: Path) -> frozenset[str] | None:
         columns = (batch.column("content_ref") for batch in batches(path, ["content_ref"]))
         return frozenset(ref for column in columns for ref in column.drop_null().to_pylist())
     except SegmentDamaged as exc:
-        log.warning("%s; blobs stay as long as it does", exc)
+        log.warning("%s; blobs stay as long as it does", str(exc))
         return None

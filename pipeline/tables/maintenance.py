@@ -76,7 +76,7 @@ class Maintenance:
             try:
                 merged = self._merged(files)
             except pa.ArrowException as exc:
-                log.warning("files in %s cannot be merged: %s", folder, exc)
+                log.warning("files in %s cannot be merged: %s", folder, str(exc))
                 self._folders.leave(folder)
                 continue
             self._take_out(files, [merged], now)
