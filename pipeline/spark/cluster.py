@@ -147,8 +147,8 @@ def _wait_for_workers(context: SparkContext) -> None:
     while not _workers(context):
         if time.monotonic() > deadline:
             raise MissingRequirement(
-                f"{context.master} gave no worker within {WORKERS_TIMEOUT:g} s: none is connected, all are busy with "
-                "other applications, or none has the memory that spark.executor.memory asks for"
+                f"{context.master} gave no worker within {WORKERS_TIMEOUT:g} s: none is connected, all "
+                "are busy with other applications, or none has the memory that spark.executor.memory asks for"
             )
         pause.wait(_LOOK)
 
