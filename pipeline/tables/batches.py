@@ -168,6 +168,8 @@ class Stage:
             for task, report in tasks.items()
             if task in {*numbers, *ids, *offsets}
         ]
+        if not drops:
+            return
         without = Again(self._folder, self._settings.width, self._label, self._settings.rules)
         again = {report.task: report for report in self._workers.run(without, drops)}
         for filed in drops:
