@@ -113,16 +113,16 @@ def run(
         flush(journal)
     check_journal(journal)
     settings.rules.check()
-    with opened_tables(directory, settings, workers, storage) as committer:
+    with claimed(directory) as root, opened_tables(root, settings, workers, storage) as committer:
         keep_up(Path(journal).absolute(), committer, settings, workers, on_batch, pace)
 
 
 @contextmanager
 def opened_tables(
-    directory: str | Path, settings: Settings, workers: Workers, storage: Storage | None = None
+    root: Path, settings: Settings, workers: Workers, storage: Storage | None = None
 ) -> Iterator[Committer]:
-    """The tables, for this process alone; arguments and errors as `run`."""
-    with claimed(directory) as root, closing(Committer(root, workers, storage or Storage())) as committer:
+    """The tables that this process has claimed; arguments and errors as `run`."""
+    with closing(Committer(root, workers, storage or Storage())) as committer:
         committer.state.check_width(root, settings.width)
         yield committer
 
@@ -240,7 +240,7 @@ def backfill(
     settings.rules.check()
     began = time.monotonic()
     times = _micros(first), _micros(last + datetime.timedelta(1)) - 1
-    with opened_tables(directory, settings, workers) as committer:
+    with claimed(directory) as root, opened_tables(root, settings, workers) as committer:
         return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
 
 

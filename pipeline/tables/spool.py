@@ -12,6 +12,7 @@ from ..source.options import Options
 from ..source.spool import Spool
 from ..storage import Storage
 from .batches import Batch, Settings
+from .committer import claimed
 from .run import Pace, keep_up, opened_tables
 from .work import Workers
 
@@ -49,14 +50,12 @@ def follow(
         PzcError: when a publisher refuses, or a mailbox is read by another process.
     """
     settings.rules.check()
-    with (
-        opened_tables(directory, settings, workers, storage) as committer,
-        Spool(committer.root / FOLDER, options) as spool,
-    ):
+    with claimed(directory) as root, Spool(root / FOLDER, options) as spool:
         if pace.once:
             spool.settle(options.timeout)
         bounded = replace(pace, max_files=_MANY, max_rows=options.max_rows, settle=0.0)
-        keep_up(spool.folder, committer, settings, workers, on_batch, bounded, spool)
+        with opened_tables(root, settings, workers, storage) as committer:
+            keep_up(spool.folder, committer, settings, workers, on_batch, bounded, spool)
 
 
 def mailbox_name(tables: str | Path) -> str:
