@@ -147,7 +147,7 @@ def stored_results(directory: str | Path) -> Results:
 
 def _columns(tables: Tables, name: str, columns: list[str]) -> pd.DataFrame:
     try:
-        return tables[name].to_columns(columns).to_pandas()
+        return tables[name].to_table(columns).to_pandas()
     except (OSError, pa.ArrowException) as exc:
         raise JournalError(f"table {name} in {tables.directory} cannot be read: {exc}") from exc
 
