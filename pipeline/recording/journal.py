@@ -53,6 +53,8 @@ SEGMENT_BYTES = 64 << 20
 SEGMENT_ROWS = 250_000
 SEGMENT_AGE = 5.0
 PENDING_BYTES = 256 << 20
+ASKED = 0.5
+"""Seconds: a reader that finds out whether a recorder lives holds its lock for a moment."""
 
 _RECORDER = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.\-]*")
 
@@ -113,9 +115,8 @@ class Journal:
         self._oldest = self._not_before = 0.0
         try:
             self._storage.make_folder(self.directory)
-            self._lock: int | None = lock_file(
-                lock_of(self.directory, recorder), "another process records under this name"
-            )
+            busy = "another process records under this name"
+            self._lock: int | None = lock_file(lock_of(self.directory, recorder), busy, ASKED)
         except OSError as exc:
             raise JournalError(f"journal {self.directory} cannot be opened by {recorder}: {exc}") from exc
         try:
