@@ -192,13 +192,14 @@ class Recorder:
     def _take_one(self, notification: Notification) -> None:
         try:
             with self._order:
-                offset = self.journal.append(notification)
+                offset = self.journal.take(notification)
                 if notification.receipt is not None:
                     self._unacknowledged.append((offset, notification.acknowledge))
             self.recorded += 1
         except JournalError as exc:
             self.lost += 1
             logger.error("a notification of %s could not be recorded: %s", notification.name, exc)
+        self.journal.tick()  # what it makes durable is acknowledged, for which the order has to be free
 
     def _miss_one(self, publisher: str, topic: str, gap: Gap) -> None:
         self._note(publisher, topic, gap, "restarted" if gap.restarted else "lost")
