@@ -31,6 +31,9 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 LAST_TIME = 253_402_300_799_999_999
 """The end of the year 9999, µs since 1970; no calendar of Python, SQL or pandas goes on behind it."""
 
+DAY = 86_400_000_000
+"""In µs."""
+
 FORM_KEY = b"pzc.journal"
 """Where a segment tells its form."""
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import JournalError
 from ..recording.flush import flush
 from ..recording.reading import SegmentDamaged, SegmentGone, check_journal, opened
-from ..schema import segments
+from ..schema import DAY, segments
 from ..storage import Storage
 from .again import count, keep_counts, recount
 from .batches import Batch, Settings, Stage
@@ -48,7 +48,6 @@ EVERY = 1.0
 MAX_FILES = 64
 """Segments of one batch at most."""
 
-_DAY = 86_400_000_000
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -311,7 +310,7 @@ def _windows(
         counted.absorb(report)
     closed: list[tuple[tuple[str, str, int], Window]] = []
     for key, window in counted.windows.items():
-        start = _EPOCH + datetime.timedelta(key[2] * width // _DAY)
+        start = _EPOCH + datetime.timedelta(key[2] * width // DAY)
         if start in days and key not in committer.state.windows:
             closed.append((key, window))
     made = stage_windows(committer.stage, label, closed, width, committer.storage)
@@ -343,4 +342,4 @@ def _day(file: File) -> datetime.date:
 
 
 def _micros(day: datetime.date) -> int:
-    return (day - _EPOCH).days * _DAY
+    return (day - _EPOCH).days * DAY
