@@ -103,13 +103,13 @@ def kept(agent: Agent, publisher: str, mailbox: str, deadline: float) -> int | N
         deadline: monotonic seconds; one publisher gets at most `ASK` of them.
     """
     left = min(ASK, deadline - time.monotonic())
+    if left <= 0:
+        return None
     try:
-        told = agent.request(publisher, {"pzc": "statistics"}, left) if left > 0 else None
-    except PzcError:
+        told = agent.request(publisher, {"pzc": "statistics"}, left)
+        return sum(each["waiting"] for each in told["mailboxes"] if each["reader"] == mailbox)
+    except (PzcError, KeyError, TypeError):
         return None
-    if told is None:
-        return None
-    return sum(each["waiting"] for each in told["mailboxes"] if each["reader"] == mailbox)
 
 
 def look(options: Options) -> Iterator[pa.RecordBatch]:
