@@ -199,7 +199,8 @@ class Recorder:
         except JournalError as exc:
             self.lost += 1
             logger.error("a notification of %s could not be recorded: %s", notification.name, exc)
-        self.journal.tick()  # what it makes durable is acknowledged, for which the order has to be free
+        if self.journal.due_in() == 0.0:
+            self._news.set()
 
     def _miss_one(self, publisher: str, topic: str, gap: Gap) -> None:
         self._note(publisher, topic, gap, "restarted" if gap.restarted else "lost")
