@@ -271,7 +271,7 @@ def run_backfill(args: argparse.Namespace) -> int:
 def _work(args: argparse.Namespace, journal: Path | None) -> Generator[tuple[SparkWorkers, Settings]]:
     from ..pipeline.alarm_rules import checked_rules
     from ..pipeline.decoding.decode import make_decoder
-    from ..pipeline.forms import check_journal
+    from ..pipeline.recording.reading import check_journal
     from ..pipeline.tables.batches import Settings
 
     if journal is not None:
@@ -381,8 +381,7 @@ def _ask_spark(args: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
 
 def run_report(args: argparse.Namespace) -> int:
     """``pzc report``."""
-    from ..pipeline.reporting.report import write_report
-    from ..pipeline.reporting.stored import stored_results
+    from ..pipeline.reporting.report import stored_results, write_report
 
     results = stored_results(args.tables)
     page = write_report(args.output or args.tables / "report", results, title=args.title)

@@ -7,7 +7,7 @@
     storage.py   files and folders: private, locked, durable
     snapshot.py  the tables as they are now, and SQL over them
     sql.py       DuckDB, without files and network
-    alarm_rules.py, spark_spelling.py  SQL expressions in a file, and the notifications that violate them
+    alarm_rules.py  SQL expressions in a file, and the notifications that violate them
     recording/   notifications into a journal, and out of it again
     decoding/    rows verified and decoded
     spark/       session, cluster, tasks

@@ -29,7 +29,6 @@ from ..protocol.errors import ConfigError
 from . import sql
 from .arrow import pa, pc
 from .schema import ALARMS, NOTIFICATIONS
-from .spark_spelling import counted_from_zero, spelled
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,6 +39,26 @@ NUMBER = "coalesce(value_double, CAST(value_long AS DOUBLE))"
 _COPIED = [name for name in ALARMS.names if name not in ("rule", "severity", "message", "value")]
 _ROWS = "_notifications"
 _NO_NUMBERS = {"list", "array", "struct", "map", "union", "timestamp with time zone"}
+
+
+_TEXT = r"'[^']*'"
+_SPELLINGS = (
+    (r"get\(\s*from_json\(\s*(\w+)\s*,\s*'ARRAY<(\w+)>'\s*\)\s*,\s*(\d+)\s*\)", r"CAST(\1->>'$[\3]' AS \2)"),
+    (r"from_json\(\s*(\w+)\s*,\s*'`?(\w+)`?:?\s+(\w+)'\s*\)\.`?\2`?", r"CAST(\1->>'$.\2' AS \3)"),
+    (rf"get_json_object\(\s*(\w+)\s*,\s*({_TEXT})\s*\)", r"(\1->>\2)"),
+    (rf"(\w+)\s+not\s+rlike\s+({_TEXT})", r"NOT regexp_matches(\1, \2)"),
+    (rf"(\w+)\s+(?:rlike|regexp)\s+({_TEXT})", r"regexp_matches(\1, \2)"),
+    (r"\b(?:rlike|regexp|regexp_like)\(", "regexp_matches("),
+    (r"\b(?:size|array_size)\(", "len("),
+    (r"\b(?:nvl|ifnull)\(", "coalesce("),
+    (r"\bstartswith\(", "starts_with("),
+    (r"\bendswith\(", "ends_with("),
+    (r"\bunix_micros\(", "epoch_us("),
+    (r"\bunix_millis\(", "epoch_ms("),
+    (r"\bunix_(?:seconds|timestamp)\(", "epoch("),
+    (r"`([^`]*)`", r'"\1"'),
+)
+_PLACE = r"\bget\(\s*(\w+)\s*,\s*(\d+)\s*\)|\b(value_list|shape)\s*\[\s*(\d+)\s*\]"
 
 
 @dataclass(frozen=True)
@@ -184,10 +203,10 @@ def _whole(text: str) -> str:
 
 def _check(connection: duckdb.DuckDBPyConnection, rule: str, field: str, text: str) -> None:
     """Refuse a text that is no expression over one notification."""
-    problem = _problem(connection, field, text) or counted_from_zero(text)
+    problem = _problem(connection, field, text) or _from_zero(text)
     if problem is None:
         return
-    other = spelled(text)
+    other = _spelled(text)
     if other != text and _problem(connection, field, other) is None:
         problem += f"; limits are SQL of DuckDB: write {field} = {other!r}"
     raise ConfigError(f"limit {rule!r} cannot be judged: {problem}")
@@ -204,6 +223,24 @@ def _problem(connection: duckdb.DuckDBPyConnection, field: str, text: str) -> st
     if field == "where" and kind.id != "boolean":
         return f"{text!r} is {kind} and no condition"
     return f"{text!r} is {kind} and no number" if kind.id in _NO_NUMBERS else None
+
+
+def _spelled(text: str) -> str:
+    """The expression with what only Spark knows put as DuckDB has it; the same text when there is nothing."""
+    for pattern, other in _SPELLINGS:
+        text = re.sub(pattern, other, text, flags=re.IGNORECASE)
+    return re.sub(_PLACE, _counted_from_one, text, flags=re.IGNORECASE)
+
+
+def _counted_from_one(found: re.Match[str]) -> str:
+    of, place = found[1] or found[3], found[2] or found[4]
+    return f"{of}[{int(place) + 1}]"
+
+
+def _from_zero(text: str) -> str | None:
+    """What is wrong with an expression that asks for the element 0 of a list, which DuckDB does not have."""
+    found = re.search(r"\b(?:value_list|shape)\s*\[\s*0\s*\]", text, flags=re.IGNORECASE)
+    return f"{found[0]!r} is null: lists count from 1" if found else None
 
 
 def _allowed(rows: pa.Table, column: str, pattern: str) -> list[str]:

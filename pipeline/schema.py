@@ -21,6 +21,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from ..protocol.errors import JournalError
 from .arrow import pa
 
@@ -29,10 +31,14 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 LAST_TIME = 253_402_300_799_999_999
 """The end of the year 9999, µs since 1970; no calendar of Python, SQL or pandas goes on behind it."""
 
+DAY = 86_400_000_000
+"""In µs."""
+
 FORM_KEY = b"pzc.journal"
 """Where a segment tells its form."""
 
 JOURNAL_FORM = 1
+"""What a newer version of this package has written in another form is refused by name."""
 
 FRAMES = ("header", "serializer", "content", "msgid", "signature")
 """Names of the columns that hold frames 0 to 4."""
@@ -237,3 +243,30 @@ def blob_path(directory: str | Path, digest: str) -> Path:
     if not _DIGEST.fullmatch(digest):
         raise JournalError(f"content_ref {digest[:80]!r} is not a SHA-256 in hex")
     return Path(directory) / "blobs" / digest[:2] / digest
+
+
+class _Form(msgspec.Struct):
+    form: object = None
+
+
+def check_form(path: Path, form: object, known: int) -> None:
+    """Refuse a form that this version does not know.
+
+    Args:
+        path: of the file.
+        form: as the file tells it.
+        known: the newest one that can be read; all from 1 on can.
+
+    Raises:
+        JournalError: says what to do.
+    """
+    if isinstance(form, bool) or not isinstance(form, int) or not 1 <= form <= known:
+        raise JournalError(
+            f"{path} has form {form!r:.20}, and this version of pzc reads forms up to {known}: "
+            "use the version that wrote it, or a newer one"
+        )
+
+
+def form_of(record: bytes) -> object:
+    """The form that a MessagePack record tells; None without one. `msgspec.MsgspecError` for other bytes."""
+    return msgspec.msgpack.decode(record, type=_Form).form

@@ -7,6 +7,7 @@ disk once the file was synchronised, its name once its folder was.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -64,7 +65,7 @@ def lock_file(path: Path, busy: str, wait: float = 0.0) -> int:
     """
     deadline, pause = time.monotonic() + wait, threading.Event()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
-    while not _is_locked(descriptor):
+    while not _lock(descriptor):
         if time.monotonic() >= deadline:
             os.close(descriptor)
             raise JournalError(busy)
@@ -72,24 +73,20 @@ def lock_file(path: Path, busy: str, wait: float = 0.0) -> int:
     return descriptor
 
 
-def _is_locked(descriptor: int) -> bool:
+def _lock(descriptor: int) -> bool:
     """Lock it; False when another process has."""
     try:
-        _lock(descriptor)
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
-
-
-def _lock(descriptor: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        vars(msvcrt)["locking"](descriptor, vars(msvcrt)["LK_NBLCK"], 1)
-    else:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Storage:

@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 import pzc
 from pzc import Keyring, ProtocolError
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.reporting.report import Check, Results, write_report
-from pzc.pipeline.reporting.stored import stored_results
+from pzc.pipeline.reporting.report import Check, Results, stored_results, write_report
 from pzc.pipeline.schema import FRAMES as FRAME_COLUMNS
 from pzc.pipeline.schema import segments
 from pzc.pipeline.snapshot import Tables

@@ -7,5 +7,4 @@
     watchdog.py  a bound of time for a row
     bounds.py    what a row may hold
     columns.py   rows of one shape together, as columns
-    plain.py     plain data as JSON text
 """

@@ -12,7 +12,7 @@ trust in its key, and a pipeline needs plain data only.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -38,6 +38,7 @@ _NUMBER = 32
 
 _CLAIMED = ("publisher", "topic", "epoch", "sequence")
 _FOUND = tuple(name for name in NOTIFICATIONS.names if name not in columns.KEPT)
+_NOTHING = (None,) * len(_FOUND)
 
 
 class _Failure(NamedTuple):
@@ -198,12 +199,8 @@ def _in_order(*parts: tuple[Sequence[int], pa.RecordBatch]) -> pa.RecordBatch:
 
 def _bounded(batch: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
     """The decoded rows of a batch, with those in quarantine that tables cannot take."""
-    found = bounds.beyond(decoded)
-    if not found:
-        return decoded
-    bad, rest = list(found), [row for row in range(len(decoded)) if row not in found]
-    refused = _refused(_rows(batch, bad), [_Failure("DecodeError", why) for why in found.values()])
-    return _in_order((rest, _rows(decoded, rest)), (bad, refused))
+    beyond = bounds.beyond(decoded).items()
+    return _refuse(batch, decoded, {row: _Failure("DecodeError", why) for row, why in beyond})
 
 
 def _failure(exc: Exception) -> _Failure:
@@ -224,14 +221,19 @@ def _storable(row: Judged) -> Judged:
 
 def refused(batch: pa.RecordBatch, error: str, reason: str) -> pa.RecordBatch:
     """Rows of `schema.DECODED` that nobody looked at."""
-    return _refused(batch, [_Failure(error, reason)] * len(batch))
+    why = dict.fromkeys(range(len(batch)), _Failure(error, reason))
+    return _refuse(batch, columns.assembled(batch, {}), why)
 
 
-def _refused(batch: pa.RecordBatch, why: Sequence[_Failure]) -> pa.RecordBatch:
-    """Rows for quarantine: what the journal claims about them, their frames, and why."""
-    told = {name: batch.column(name) for name in (*_CLAIMED, *FRAMES)}
-    errors, reasons = (pa.array([one[n] for one in why], pa.string()) for n in range(2))
-    return columns.assembled(batch, {**told, "error": errors, "reason": reasons})
+def _refuse(batch: pa.RecordBatch, decoded: pa.RecordBatch, why: Mapping[int, _Failure]) -> pa.RecordBatch:
+    """The decoded rows of a batch; of some what the journal claims, their frames, and why, for quarantine."""
+    if not why:
+        return decoded
+    bad, rest = _rows(batch, list(why)), [row for row in range(len(batch)) if row not in why]
+    told = {name: bad.column(name) for name in (*_CLAIMED, *FRAMES)}
+    errors, reasons = (pa.array([one[n] for one in why.values()], pa.string()) for n in range(2))
+    refused = columns.assembled(bad, {**told, "error": errors, "reason": reasons})
+    return _in_order((rest, _rows(decoded, rest)), (list(why), refused))
 
 
 def _assembled(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
@@ -242,11 +244,10 @@ def _assembled(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
 
 
 def _assemble(batch: pa.RecordBatch, rows: Sequence[Judged]) -> pa.RecordBatch:
-    bad = {place: row for place, row in enumerate(rows) if isinstance(row, _Failure)}
-    good = [place for place in range(len(rows)) if place not in bad]
-    values = zip(*(rows[place] for place in good), strict=True) if good else ((),) * len(_FOUND)
+    why = {place: row for place, row in enumerate(rows) if isinstance(row, _Failure)}
+    told = [_NOTHING if place in why else row for place, row in enumerate(rows)]
+    values = zip(*told, strict=True) if told else ((),) * len(_FOUND)
     found = {
         name: pa.array(column, DECODED.field(name).type) for name, column in zip(_FOUND, values, strict=True)
     }
-    stored = columns.assembled(_rows(batch, good), found)
-    return _in_order((good, stored), (list(bad), _refused(_rows(batch, list(bad)), [*bad.values()])))
+    return _refuse(batch, columns.assembled(batch, found), why)

@@ -113,15 +113,14 @@ class GapLog:
             return file.read(1) == b"\n"
 
 
-def read_gaps(directory: str | Path, recorder: str = "*") -> list[GapRow]:
+def read_gaps(directory: str | Path) -> list[GapRow]:
     """Gaps that recorders have told of, each once; half a line is passed over.
 
     Args:
         directory: of the journal.
-        recorder: one of them; default all.
     """
     found: dict[tuple[Any, ...], GapRow] = {}
-    for path in sorted(Path(directory).glob(f"_gaps-{recorder}.jsonl")):
+    for path in sorted(Path(directory).glob("_gaps-*.jsonl")):
         for line in path.read_bytes().splitlines():
             try:
                 row = GapRow(**json.loads(line))

@@ -16,13 +16,12 @@ import numpy as np
 from ...protocol.errors import JournalError
 from ..arrow import pa
 from ..decoding.decode import Decoder
-from ..forms import check_journal
 from ..schema import all_segments, segment_recorder, segments
 from ..tables.interval_set import IntervalSet
 from ..tables.summary import runs_of
 from .flush import flush
 from .gaps import read_gaps
-from .reading import batches
+from .reading import SegmentGone, batches, check_journal
 
 KINDS = 1000
 """Kinds of refused rows that are told apart; rows of further kinds are counted under ``more``."""
@@ -120,6 +119,8 @@ def inspect(directory: str | Path, decoder: Decoder | None = None) -> Inspection
                 found.recorders[segment_recorder(path)] += len(batch)
                 if decoder is not None and found.refused is not None:
                     _verify(decoder([batch]), found.refused)
+        except SegmentGone:  # too old, and removed meanwhile
+            continue
         except JournalError as exc:
             found.damaged[path.name] = str(exc)
         else:
@@ -130,15 +131,22 @@ def inspect(directory: str | Path, decoder: Decoder | None = None) -> Inspection
 
 def _look_around(root: Path, found: Inspection) -> None:
     known = {path for _, path, _ in all_segments(root)}
-    found.size = sum(path.stat().st_size for path in known)
+    found.size = sum(map(_size, known))
     for path in sorted(set(root.iterdir()) - known):
         if not path.name.startswith((".", "_gaps-")) and path.name != "blobs":
             found.strays.append(path.name)
     for path in (root / "blobs").glob("*/*"):
         found.blobs += 1
-        found.blob_size += path.stat().st_size
+        found.blob_size += _size(path)
     for gap in read_gaps(root):
         found.lost[gap.reason] += gap.count
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # its recorder has removed it meanwhile
+        return 0
 
 
 def _verify(decoded: Iterable[pa.RecordBatch], refused: Counter[tuple[str, str, str, str]]) -> None:

@@ -8,7 +8,7 @@
     <directory>/.lock-…, .flush-…                            who records; who asks for more (`flush`)
 
     event                          action
-    append                         take the row into memory, give it the next offset
+    append, take                   take the row into memory, give it the next offset
     64 MiB or 5 s reached          blobs and segment: temporary name → fsync → rename → fsync of
                                    the folder; only then the durable offset advances
     writing fails                  rows stay in memory, `Journal.error` says why, tried again
@@ -16,8 +16,8 @@
                                    extend takes it, so its caller asks `Journal.full` before
     opened                         own unfinished files are removed, offsets continue
 
-Rows are taken while others are written: `append` writes in the thread that calls, `extend` never does and
-needs another thread that calls `tick`.
+Rows are taken while others are written: `append` writes in the thread that calls, `take` and `extend`
+never do and need somebody who calls `tick`.
 
 A kill at any moment therefore loses no durable row and leaves no broken segment. What comes again because its
 publisher did not learn that it was durable is left out (`numbers`).
@@ -53,6 +53,8 @@ SEGMENT_BYTES = 64 << 20
 SEGMENT_ROWS = 250_000
 SEGMENT_AGE = 5.0
 PENDING_BYTES = 256 << 20
+ASKED = 0.5
+"""Seconds: a reader that finds out whether a recorder lives holds its lock for a moment."""
 
 _RECORDER = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.\-]*")
 
@@ -113,9 +115,8 @@ class Journal:
         self._oldest = self._not_before = 0.0
         try:
             self._storage.make_folder(self.directory)
-            self._lock: int | None = lock_file(
-                lock_of(self.directory, recorder), "another process records under this name"
-            )
+            busy = "another process records under this name"
+            self._lock: int | None = lock_file(lock_of(self.directory, recorder), busy, ASKED)
         except OSError as exc:
             raise JournalError(f"journal {self.directory} cannot be opened by {recorder}: {exc}") from exc
         try:
@@ -180,22 +181,26 @@ class Journal:
             JournalError: the row was not taken: it cannot be stored, memory is full because
                 nothing can be written, or the journal is closed.
         """
+        if self.full:
+            self.tick()
+        offset = self.take(row)
+        self.tick()
+        return offset
+
+    def take(self, row: JournalRow | Notification) -> int:
+        """As `append`, and write nothing: a segment that is due is left to the next `tick`."""
         one = Rows()
         try:
             one.append(row)
         except (TypeError, ValueError, OverflowError, AttributeError) as exc:
             raise JournalError(f"row cannot be stored: {exc}") from exc
-        if self.pending_bytes + one.bytes > self._max_pending:
-            self.tick()
         with self._mutex:
             self._require_open()
             if self.pending_rows and self.pending_bytes + one.bytes > self._max_pending:
                 raise JournalError(
                     f"journal {self.directory} holds {self.pending_bytes} unwritten bytes: {self.error}"
                 )
-            offset = self._take(lambda: self._rows.join(one))
-        self.tick()
-        return offset
+            return self._take(lambda: self._rows.join(one))
 
     def extend(self, burst: Burst) -> int:
         """Take many rows, whatever the memory limit; another thread has to `tick`.

@@ -28,10 +28,11 @@ from pathlib import Path
 
 from ...protocol import limits
 from ...protocol.errors import JournalError
-from ..arrow import pa, pq
+from ..arrow import pa
 from ..schema import all_segments, compacted_name, segments
 from ..storage import Storage
 from .compaction import Piece, next_run
+from .reading import SegmentDamaged, batches, opened
 from .segments import merge_segments
 
 log = logging.getLogger("pzc.journal")
@@ -67,7 +68,7 @@ class Maintenance:
         self._clock = clock
         self._sweep = keep_seconds is not None or keep_bytes is not None
         self._rows: dict[str, int | None] = {}
-        self._refs: dict[str, frozenset[str]] = {}
+        self._refs: dict[str, frozenset[str] | None] = {}
         self._unreadable: set[str] = set()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -95,8 +96,12 @@ class Maintenance:
 
     def step(self) -> bool:
         """Do one thing that is due; whether there may be more."""
+        return any(map(self._did, (self._merge_some, self._remove_covered, self._remove_old)))
+
+    def _did(self, thing: Callable[[], bool]) -> bool:
+        """Do one thing if it is due; on a full disk nothing can be merged, and the oldest have to go."""
         try:
-            return (self._compact and self._merge_some()) or self._remove_covered() or self._remove_old()
+            return thing()
         except (OSError, JournalError, pa.ArrowException) as exc:
             log.warning("journal %s is not looked after: %s", self._directory, exc)
             return False
@@ -104,7 +109,7 @@ class Maintenance:
     # --- compaction ------------------------------------------------------------------------------------
 
     def _merge_some(self) -> bool:
-        run = next_run(self._pieces(), self._clock())
+        run = next_run(self._pieces(), self._clock()) if self._compact else ()
         if not run:
             return False
         now = self._clock()
@@ -114,8 +119,11 @@ class Maintenance:
         name = compacted_name(self._recorder, first, last)
         try:
             merge_segments(self._directory, name, [piece.path for piece in run], first, last, run[-1].written)
-        except (JournalError, pa.ArrowException):
-            self._unreadable.update(piece.path.name for piece in run)
+        except Exception as exc:
+            for piece in run:  # as old as before, else retention would never find them old
+                os.utime(piece.path, (piece.written, piece.written))
+            if isinstance(exc, JournalError):
+                self._unreadable.update(piece.path.name for piece in run)
             raise
         self.compacted += len(run)
         log.info("journal %s: %d segments became one of %d rows", self._directory, len(run), last - first + 1)
@@ -183,6 +191,8 @@ class Maintenance:
         if not old:
             return
         needed = self._referenced()
+        if None in self._refs.values():  # nobody knows which blobs a damaged segment needs
+            return
         for path in old:
             # Its time is looked at again: a recorder that needs it once more has touched it.
             if path.name not in needed and path.stat().st_mtime < self._clock() - BLOB_GRACE:
@@ -194,30 +204,33 @@ class Maintenance:
 
     def _referenced(self) -> set[str]:
         """Blobs that any segment of any recorder refers to; a segment that was looked at never changes."""
-        refs: dict[str, frozenset[str]] = {}
-        for _, path, _ in all_segments(self._directory):
-            known = self._refs.get(path.name)
-            refs[path.name] = _refs_of(path) if known is None else known
-        self._refs = refs
-        return set().union(*refs.values())
+        known, names = self._refs, {path.name: path for _, path, _ in all_segments(self._directory)}
+        self._refs = {name: known[name] if name in known else _refs_of(path) for name, path in names.items()}
+        return set().union(*filter(None, self._refs.values()))
 
 
 def _rows_of(path: Path) -> int | None:
     """How many rows a segment has; None when it is damaged: it is left alone then."""
     try:
-        return pq.read_metadata(path).num_rows
-    except pa.ArrowException as exc:
-        log.warning("segment %s is left as it is: %s", path, exc)
+        with opened(path) as file:
+            return file.metadata.num_rows
+    except SegmentDamaged as exc:
+        log.warning("%s; it is left as it is", str(exc))
         return None
 
 
-def _refs_of(path: Path) -> frozenset[str]:
-    """Blobs that a segment refers to; most segments say in their end that they refer to none."""
-    about = pq.read_metadata(path)
-    number = about.schema.names.index("content_ref")
-    groups = (about.row_group(group) for group in range(about.num_row_groups))
-    told = [(group.num_rows, group.column(number).statistics) for group in groups]
-    if all(stats is not None and stats.null_count == rows for rows, stats in told):
-        return frozenset()
-    column = pq.read_table(path, columns=["content_ref"])["content_ref"]
-    return frozenset(column.drop_null().to_pylist())
+def _refs_of(path: Path) -> frozenset[str] | None:
+    """Blobs that a segment refers to, None for a damaged one; most say in their end that they need none."""
+    try:
+        with opened(path) as file:
+            about = file.metadata
+        number = about.schema.names.index("content_ref")
+        groups = (about.row_group(group) for group in range(about.num_row_groups))
+        told = [(group.num_rows, group.column(number).statistics) for group in groups]
+        if all(stats is not None and stats.null_count == rows for rows, stats in told):
+            return frozenset()
+        columns = (batch.column("content_ref") for batch in batches(path, ["content_ref"]))
+        return frozenset(ref for column in columns for ref in column.drop_null().to_pylist())
+    except SegmentDamaged as exc:
+        log.warning("%s; blobs stay as long as it does", str(exc))
+        return None

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +20,17 @@ from numpy.typing import NDArray
 
 from ...protocol.errors import JournalError
 from ..arrow import pa, pq
-from ..forms import check_segment
-from ..schema import JOURNAL, LAST_TIME
+from ..schema import FORM_KEY, JOURNAL, JOURNAL_FORM, LAST_TIME, check_form, segment_recorder, segments
+from ..tables.summary import numbers_of
 
 ROWS = 65_536
 """Rows of a segment that are in memory at a time."""
 
 _BROKEN = (OSError, pa.ArrowException, ValueError, MemoryError)
 """What pyarrow raises for bytes that are no Parquet."""
+
+_DIGITS = 9
+"""Of a form; more are none."""
 
 _NEEDED = ("recorder", "offset", "received_at")
 
@@ -94,6 +98,18 @@ def part(rows: Iterable[pa.RecordBatch], first: int, end: int) -> Iterator[pa.Re
             yield batch.slice(low - begin, high - low)
 
 
+def check_journal(directory: str | Path) -> None:
+    """Refuse a journal whose newest segments are of a newer form.
+
+    Raises:
+        JournalError: as `schema.check_form`, or when there is no journal.
+    """
+    newest = {segment_recorder(path): path for _, path in segments(directory)}
+    for path in newest.values():
+        with suppress(SegmentDamaged, SegmentGone):  # others find that out
+            opened(path).close()
+
+
 def opened(path: Path) -> pq.ParquetFile:
     """A segment, to be closed; errors as `batches`."""
     try:
@@ -115,7 +131,9 @@ def _check(path: Path, file: pq.ParquetFile) -> None:
         found = file.schema_arrow
     except _BROKEN as exc:
         raise SegmentDamaged(path, _line(exc)) from exc
-    check_segment(path, found.metadata)
+    form = (found.metadata or {}).get(FORM_KEY, b"1")
+    whole = form.isdigit() and len(form) <= _DIGITS
+    check_form(path, int(form) if whole else form.decode(errors="replace"), JOURNAL_FORM)
     kinds = dict(zip(found.names, found.types, strict=True))
     if wrong := [field.name for field in JOURNAL if kinds.get(field.name) != field.type]:
         reason = f"it is no segment: it lacks {', '.join(wrong)} as a journal has them"
@@ -139,15 +157,11 @@ def sound(batch: pa.RecordBatch) -> pa.RecordBatch:
         if pa.types.is_string(field.type):
             keep &= _are_text(column)
         elif field.name == "offset":
-            keep &= _numbers(column) >= 0
+            keep &= numbers_of(column) >= 0
         elif field.name == "received_at":
-            times = _numbers(column)
+            times = numbers_of(column.cast(pa.int64()))
             keep &= (times >= 0) & (times <= LAST_TIME)
     return batch if keep.all() else batch.filter(pa.array(keep))
-
-
-def _numbers(column: pa.Array) -> NDArray[np.int64]:
-    return column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def _are_text(column: pa.Array) -> NDArray[np.bool_]:

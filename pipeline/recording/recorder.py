@@ -68,10 +68,10 @@ class Recorder:
         keep_bytes: most bytes of segments and blobs, beyond which the oldest are removed; default no limit.
         policy: default a mailbox of the recorder's name (`mailbox_of`), and drop(20 000) where that is
             refused; ``drop`` or ``latest`` for all.
+        hold: whether publishers are to keep what they have, for another reason than this memory.
         journal_options: as `Journal`, such as ``max_bytes`` and ``max_age``.
 
     Attributes:
-        held: whether publishers are to keep what they have for another reason than this memory.
         sources: what each subscription is to, as it was given.
         ended: why a subscription has ended.
 
@@ -93,11 +93,12 @@ class Recorder:
         keep_seconds: float | None = None,
         keep_bytes: int | None = None,
         policy: Policy | None = None,
+        hold: Callable[[], bool] = lambda: False,
         **journal_options: Any,
     ) -> None:
         self.recorded = 0
         self.lost = 0
-        self.held = False
+        self._hold = hold
         self.journal = Journal(directory, recorder=name, on_durable=self._on_durable, **journal_options)
         home = self.journal.directory
         self.gaps = GapLog(home, name)
@@ -159,8 +160,8 @@ class Recorder:
 
     @property
     def paused(self) -> bool:
-        """Publishers are to keep what they have: the memory is half full, or somebody `held` it."""
-        return self._full or self.held
+        """Publishers are to keep what they have: the memory is half full, or they are held up."""
+        return self._full or self._hold()
 
     def take(self, burst: Burst) -> None:
         """Take messages; acknowledged when they are durable, as some may be that come again."""
@@ -191,13 +192,15 @@ class Recorder:
     def _take_one(self, notification: Notification) -> None:
         try:
             with self._order:
-                offset = self.journal.append(notification)
+                offset = self.journal.take(notification)
                 if notification.receipt is not None:
                     self._unacknowledged.append((offset, notification.acknowledge))
             self.recorded += 1
         except JournalError as exc:
             self.lost += 1
             logger.error("a notification of %s could not be recorded: %s", notification.name, exc)
+        if self.journal.due_in() == 0.0:
+            self._news.set()
 
     def _miss_one(self, publisher: str, topic: str, gap: Gap) -> None:
         self._note(publisher, topic, gap, "restarted" if gap.restarted else "lost")

@@ -22,10 +22,9 @@ from ...delivery.cursor import Cursor
 from ...protocol.errors import CallTimeout, JournalError, ProtocolError
 from ...transport.wire import Protocol
 from ..decoding.decode import make_decoder
-from ..forms import check_journal
 from ..schema import FRAMES, segment_recorder, segments
 from .flush import flush
-from .reading import SegmentDamaged, SegmentGone, batches
+from .reading import SegmentDamaged, SegmentGone, batches, check_journal
 
 logger = logging.getLogger("pzc.replay")
 

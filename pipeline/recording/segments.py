@@ -17,11 +17,11 @@ from typing import Any, BinaryIO
 
 from ...protocol.errors import JournalError
 from ..arrow import pa, pq
-from ..forms import check_segment
 from ..merging import GROUP_ROWS, merge
 from ..schema import blob_path, segment_name, segments
 from ..storage import Storage, make_private
 from .numbers import Numbers
+from .reading import batches, opened
 from .rows import Rows
 
 log = logging.getLogger("pzc.journal")
@@ -49,15 +49,14 @@ def write_segment(
     first: int,
     rows: Rows,
     numbers: Numbers,
-    blob_bytes: int = BLOB_BYTES,
-    storage: Storage | None = None,
+    blob_bytes: int,
+    storage: Storage,
 ) -> None:
     """Write rows, of which the first one has the offset ``first``; contents of more bytes as blobs.
 
     Raises:
         OSError, pa.ArrowException: when that cannot be; a file that is whole may be left all the same.
     """
-    storage = storage or Storage()
     contents, refs = _store_blobs(directory, recorder, rows.contents, blob_bytes, storage)
     table = numbers.note(rows.table(recorder, first, contents, refs))
     name = segment_name(recorder, first)
@@ -83,9 +82,11 @@ def merge_segments(
         JournalError: when the parts do not hold these offsets.
         OSError, pa.ArrowException: as `write_segment`.
     """
+    with opened(parts[0]) as file:
+        schema = file.schema_arrow
 
     def write(file: BinaryIO) -> None:
-        merge(file, pq.read_schema(parts[0]), _rows(parts, first, last), PARQUET)
+        merge(file, schema, _rows(parts, first, last), PARQUET)
         file.flush()
         os.utime(file.fileno(), (written, written))
 
@@ -97,15 +98,14 @@ def merge_segments(
 def _rows(parts: Sequence[Path], first: int, last: int) -> Iterator[pa.RecordBatch]:
     following = first
     for part in parts:
-        with pq.ParquetFile(part) as file:
-            for batch in file.iter_batches(GROUP_ROWS):
-                if not len(batch):
-                    continue
-                offsets = batch.column("offset")
-                if (offsets[0].as_py(), offsets[-1].as_py()) != (following, following + len(batch) - 1):
-                    raise JournalError(f"rows of segment {part} do not follow those before them")
-                following += len(batch)
-                yield batch
+        for batch in batches(part, rows=GROUP_ROWS):
+            if not len(batch):
+                continue
+            offsets = batch.column("offset")
+            if (offsets[0].as_py(), offsets[-1].as_py()) != (following, following + len(batch) - 1):
+                raise JournalError(f"rows of segment {part} do not follow those before them")
+            following += len(batch)
+            yield batch
     if following != last + 1:
         raise JournalError(f"segments from {first} on end at {following - 1} instead of {last}")
 
@@ -172,10 +172,9 @@ def written(directory: Path, recorder: str) -> tuple[int, Numbers]:
     if not finished:
         return -1, Numbers()
     first, last = finished[-1]
+    with opened(last) as file:
+        about = file.metadata
     try:
-        about = pq.read_metadata(last)
-        numbers = Numbers(about.metadata)
-    except (OSError, pa.ArrowException, ValueError) as exc:
+        return first + about.num_rows - 1, Numbers(about.metadata)
+    except ValueError as exc:
         raise JournalError(f"segment {last} cannot be read: {exc}") from exc
-    check_segment(last, about.metadata)
-    return first + about.num_rows - 1, numbers

@@ -2,7 +2,6 @@
 
 ::
 
-    stored.py    what a report says of stored tables
     series.py    numbers over time, and arrays, out of stored tables
     report.py    one self-contained HTML page
     plots.py     figures as data URIs

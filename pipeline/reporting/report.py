@@ -1,6 +1,6 @@
-"""The report: one self-contained HTML page, and the same tables for a terminal.
+"""The report: one self-contained HTML page of stored tables, and some of them for a terminal.
 
-It takes plain Python and pandas data, knows no Spark, and loads nothing from a network: style and
+It knows no Spark, and loads nothing from a network: style and
 plots are inside the page.
 """
 
@@ -14,8 +14,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ...protocol.errors import JournalError
+from ..arrow import pa
+from ..schema import GAPS, STATISTICS
+from ..snapshot import Tables
 from . import plots
-from .series import Panel, Shot
+from .series import Panel, Shot, panels, shots
 from .texts import is_number, pd, show
 
 TOPIC_COLUMNS = {
@@ -29,6 +33,9 @@ GAP_COLUMNS = {
     "name": "agent", "topic": "topic", "first_missing": "first", "last_missing": "last", "count": "count",
 }  # fmt: skip
 """The same of the table of gaps."""
+
+_QUARANTINE = ["name", "topic", "error", "reason"]
+_ALARMS = ["rule", "severity", "name", "topic", "message", "received_at", "value"]
 
 _STYLE = """
 :root{color-scheme:light dark;--page:#f5f6f8;--card:#fff;--text:#1c2430;--quiet:#566070;--edge:#dfe3e8;
@@ -105,6 +112,44 @@ class Results:
     def ok(self) -> bool:
         """True when there are checks and all of them hold."""
         return bool(self.checks) and all(check.ok for check in self.checks)
+
+
+def stored_results(directory: str | Path) -> Results:
+    """The tables of a pipeline, for `report.write_report`.
+
+    Raises:
+        JournalError: when there are no tables, or one cannot be read.
+    """
+    tables = Tables(directory)
+    statistics = _columns(tables, "statistics", STATISTICS.names)
+    gaps = _columns(tables, "gaps", GAPS.names)
+    quarantine = _columns(tables, "quarantine", _QUARANTINE)
+    alarms = _columns(tables, "alarms", _ALARMS) if (tables.directory / "alarms").is_dir() else None
+    facts = {
+        "agents": str(statistics["publisher"].nunique()),
+        "notifications": str(int(statistics["count"].sum())),
+        "missing": str(int(statistics["missing"].sum())),
+        "in quarantine": str(len(quarantine)),
+        "alarms": "none were looked for" if alarms is None else str(len(alarms)),
+    }
+    if len(statistics):
+        facts["sent"] = f"{show(statistics['first_sent'].min())} to {show(statistics['last_sent'].max())} UTC"
+    return Results(
+        statistics=statistics.sort_values(["name", "topic"]),
+        gaps=gaps,
+        quarantine=quarantine,
+        alarms=alarms,
+        facts=facts,
+        series=panels(tables),
+        shots=shots(tables),
+    )
+
+
+def _columns(tables: Tables, name: str, columns: list[str]) -> pd.DataFrame:
+    try:
+        return tables[name].to_table(columns).to_pandas()
+    except (OSError, pa.ArrowException) as exc:
+        raise JournalError(f"table {name} in {tables.directory} cannot be read: {exc}") from exc
 
 
 def write_report(directory: str | Path, results: Results, *, title: str = "Lab report") -> Path:

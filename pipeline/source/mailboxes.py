@@ -1,18 +1,26 @@
-"""Mailboxes: how the subscriptions of one reader stand."""
+"""Mailboxes: how the subscriptions of one reader stand, and what they hold, without taking it."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from ...agents.agent import Agent
+from ...agents.notifications.columns import Burst, Missed
 from ...agents.notifications.merged import Merged
 from ...agents.notifications.subscription import Subscription
 from ...protocol.errors import PzcError, SubscriptionClosed
+from ..arrow import pa
+from ..recording.rows import Rows
+from .options import Options
 
 ASK = 2.0
 """Seconds for a publisher to say what its mailbox holds."""
+
+MEMORY_ROWS = 10_000
+"""Rows that go to Spark together."""
 
 Named = tuple[str, Subscription]
 """What was subscribed to, as it was named."""
@@ -41,20 +49,23 @@ def check(subscriptions: Iterable[Named], reasons: Mapping[Subscription, str]) -
 def settle(
     agent: Agent,
     subscriptions: Iterable[Named],
+    reasons: Mapping[Subscription, str],
     mailbox: str,
     taken: Callable[[], int],
     timeout: float,
-    check: Callable[[], object],
 ) -> bool:
     """Wait until what the mailboxes hold now was taken; False after so many seconds.
 
     Args:
         agent: of the reader.
         subscriptions: of the reader.
+        reasons: why some have ended.
         mailbox: its name.
         taken: how many were until now.
         timeout: in seconds.
-        check: raises what prevents rows from coming.
+
+    Raises:
+        SubscriptionClosed: as `check`.
     """
     deadline, pause = time.monotonic() + timeout, threading.Event()
     enough: int | None = None
@@ -66,7 +77,7 @@ def settle(
             enough = before + waiting if enough is None else enough
             if not waiting or before >= enough:
                 return True
-        check()
+        check(subscriptions, reasons)
         pause.wait(_LOOK)
     return False
 
@@ -92,10 +103,50 @@ def kept(agent: Agent, publisher: str, mailbox: str, deadline: float) -> int | N
         deadline: monotonic seconds; one publisher gets at most `ASK` of them.
     """
     left = min(ASK, deadline - time.monotonic())
+    if left <= 0:
+        return None
     try:
-        told = agent.request(publisher, {"pzc": "statistics"}, left) if left > 0 else None
-    except PzcError:
+        told = agent.request(publisher, {"pzc": "statistics"}, left)
+        return sum(each["waiting"] for each in told["mailboxes"] if each["reader"] == mailbox)
+    except (PzcError, KeyError, TypeError):
         return None
-    if told is None:
-        return None
-    return sum(each["waiting"] for each in told["mailboxes"] if each["reader"] == mailbox)
+
+
+def look(options: Options) -> Iterator[pa.RecordBatch]:
+    """What the mailboxes hold and what comes within ``wait`` seconds, at most ``maxRowsPerBatch`` rows.
+
+    Raises:
+        PzcError: when a publisher refuses, or an endpoint cannot be reached.
+    """
+    seen = _Seen(options.max_rows)
+    with Agent(protocol=options.protocol()) as agent:
+        how: dict[str, Any] = {"policy": options.policy, "raw": True, "manual_ack": True, "sink": seen}
+        read = [(each, agent.subscribe(each, topic, **how)) for each, topic in options.targets]
+        if options.name is not None:
+            settle(agent, read, {}, options.name, lambda: len(seen.rows), options.timeout)
+        deadline, pause = time.monotonic() + options.wait, threading.Event()
+        while not seen.paused and (left := deadline - time.monotonic()) > 0:
+            pause.wait(min(left, _LOOK))
+        check(read, {})
+    if len(seen.rows):
+        found = seen.rows.table(options.name or "", contents=[bytes(each) for each in seen.rows.contents])
+        yield from found.slice(0, options.max_rows).to_batches(MEMORY_ROWS)
+
+
+class _Seen:
+    """Takes rows and acknowledges none."""
+
+    def __init__(self, most: int) -> None:
+        self.rows, self._most = Rows(), most
+
+    @property
+    def paused(self) -> bool:
+        """There is enough."""
+        return len(self.rows) >= self._most
+
+    def take(self, burst: Burst) -> None:
+        """Messages came."""
+        self.rows.extend(burst)
+
+    def miss(self, missed: Missed) -> None:
+        """Messages will not come."""

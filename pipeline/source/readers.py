@@ -17,9 +17,10 @@ An offset is ``{"mailbox": name, "spool": name, "rows": n}``: the first n rows o
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,9 +31,8 @@ from ..arrow import pa
 from ..decoding.decode import Decoder
 from ..recording.reading import SegmentGone, batches, part
 from ..schema import segments
-from .looking import look
+from .mailboxes import look
 from .options import Options
-from .parent import end_with_parent
 from .spool import Spool
 
 try:
@@ -50,6 +50,12 @@ logger = logging.getLogger("pzc.source")
 
 FIRST_ROW = 0.1
 """Seconds that a query without news waits for some, instead of asking again at once."""
+
+CHECK = 0.5
+"""Seconds between two looks at the parent."""
+
+PATIENCE = 5.0
+"""Seconds that giving everything back may take; then the process ends all the same."""
 
 _LOOK = 0.01
 
@@ -87,7 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _opened(self) -> Spool:
         if self._spool is None:
             options = self._options
-            self._spool = Spool(options.spool, options, options.protocol(), wait=options.timeout)
+            self._spool = Spool(options.spool, options, options.timeout)
             self._watch = end_with_parent(self._spool.close)
         self._spool.check()
         return self._spool
@@ -233,3 +239,27 @@ def read_pieces(pieces: list[Piece]) -> Iterator[pa.RecordBatch]:
 def decoded(options: Options, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Verified and decoded when the options want that, else as they are."""
     return Decoder(options.protocol().codec.keyring, None)(found) if options.decode else found
+
+
+def end_with_parent(give_back: Callable[[], object]) -> threading.Event:
+    """End this process once its parent has ended: Spark does not tell a source that its query is over.
+
+    Args:
+        give_back: called before.
+
+    Returns:
+        What ends the watch when it is set.
+    """
+    parent, closed = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while not closed.wait(CHECK):
+            if os.getppid() != parent:
+                threading.Timer(PATIENCE, os._exit, (1,)).start()
+                try:
+                    give_back()
+                finally:
+                    os._exit(0)
+
+    threading.Thread(target=watch, name="pzc-source parent", daemon=True).start()
+    return closed

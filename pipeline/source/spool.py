@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...protocol.errors import JournalError
-from ...transport.wire import Protocol
 from ..recording.recorder import Recorder
 from ..schema import segment_recorder, segment_span, segments
 from ..storage import Storage, lock_file
@@ -49,7 +48,6 @@ class Spool:
     Args:
         folder: created when absent.
         options: targets, name and bounds of the mailboxes.
-        protocol: default `Protocol`, which reads the ``PZC_`` variables.
         wait: seconds for which the process that had it before may still live.
 
     Attributes:
@@ -61,12 +59,9 @@ class Spool:
         PzcError: when a publisher refuses, or an endpoint cannot be reached.
     """
 
-    def __init__(
-        self, folder: Path, options: Options, protocol: Protocol | None = None, wait: float = 0.0
-    ) -> None:
+    def __init__(self, folder: Path, options: Options, wait: float = 0.0) -> None:
         self.folder, self._mailbox = folder, options.name or ""
-        self._recorder: Recorder | None = None
-        self._sizes = _Sizes(self._hold)
+        self._sizes = _Sizes()
         try:
             self._sizes.make_folder(folder)
             self._lock = lock_file(folder / LOCK, f"another process reads mailboxes into {folder}", wait)
@@ -75,8 +70,8 @@ class Spool:
         try:
             self.name = _name_in(folder)
             self._recorder = Recorder(
-                folder, options.targets, name=self.name, protocol=protocol, policy=options.policy,
-                max_age=AGE, blob_bytes=WHOLE, storage=self._sizes,
+                folder, options.targets, name=self.name, protocol=options.protocol(), policy=options.policy,
+                hold=lambda: self._sizes.bytes > BYTES, max_age=AGE, blob_bytes=WHOLE, storage=self._sizes,
             )  # fmt: skip
             self.remove(lambda *_: False)
         except BaseException:
@@ -92,30 +87,24 @@ class Spool:
     @property
     def end(self) -> int:
         """The offset behind the last row that is on disk."""
-        return self._opened.journal.durable_offset + 1
-
-    @property
-    def _opened(self) -> Recorder:
-        assert self._recorder is not None
-        return self._recorder
+        return self._recorder.journal.durable_offset + 1
 
     def _subscriptions(self) -> list[mailboxes.Named]:
-        recorder = self._opened
-        return list(zip(recorder.sources, recorder.subscriptions, strict=True))
+        return list(zip(self._recorder.sources, self._recorder.subscriptions, strict=True))
 
     def settle(self, timeout: float) -> bool:
         """Wait until what the mailboxes hold now is here; False after so many seconds."""
-        recorder = self._opened
+        recorder = self._recorder
         settled = mailboxes.settle(
-            recorder.agent, self._subscriptions(), self._mailbox, lambda: recorder.recorded, timeout,
-            self.check,
+            recorder.agent, self._subscriptions(), recorder.ended, self._mailbox, lambda: recorder.recorded,
+            timeout,
         )  # fmt: skip
         recorder.journal.commit()
         return settled
 
     def check(self) -> None:
         """Errors as `mailboxes.check`."""
-        mailboxes.check(self._subscriptions(), self._opened.ended)
+        mailboxes.check(self._subscriptions(), self._recorder.ended)
 
     def remove(self, is_over: Callable[[str, int, int], bool]) -> None:
         """Remove the segments that nobody needs any more, but for the newest one.
@@ -127,7 +116,7 @@ class Spool:
             recorder, first, _ = segment_span(path)
             if is_over(recorder, first, following - 1):
                 path.unlink(missing_ok=True)
-        self._sizes.count(sum(path.stat().st_size for _, path in segments(self.folder)))
+        self._sizes.bytes = sum(path.stat().st_size for _, path in segments(self.folder))
 
     @property
     def taken(self) -> int:
@@ -144,37 +133,27 @@ class Spool:
             self._sizes.replace(self.folder / TAKEN, f"{self.name} {rows}".encode())
             self.remove(lambda name, _, last: name == self.name and last < rows)
 
-    def _hold(self, size: int) -> None:
-        if self._recorder is not None:
-            self._recorder.held = size > BYTES
-
     def status(self) -> dict[str, Any]:
         """As `Recorder.statistics`."""
-        return self._opened.statistics()
+        return self._recorder.statistics()
 
     def close(self) -> None:
         """Receive no more; the mailboxes stay."""
         try:
-            self._opened.close()
+            self._recorder.close()
         finally:
             os.close(self._lock)
 
 
 class _Sizes(Storage):
-    """Tells after each file how large all of them are."""
+    """Knows how large all files are."""
 
-    def __init__(self, tell: Callable[[int], None]) -> None:
-        self._tell, self._bytes = tell, 0
-
-    def count(self, size: int) -> None:
-        """So large are they now."""
-        self._bytes = size
-        self._tell(size)
+    bytes = 0
 
     def put(self, temporary: Path, target: Path, write: Callable[[BinaryIO], object]) -> None:
         """As `Storage.put`."""
         super().put(temporary, target, write)
-        self.count(self._bytes + target.stat().st_size)
+        self.bytes += target.stat().st_size
 
 
 def _name_in(folder: Path) -> str:

@@ -82,16 +82,13 @@ def driver_address(master: str) -> str | None:
     raise MissingRequirement(f"no Spark master answers at {', '.join(problems)}")
 
 
-def ready_workers(
-    spark: SparkSession, wheel: str | Path | None = None, timeout: float = WORKERS_TIMEOUT
-) -> list[Answer]:
+def ready_workers(spark: SparkSession, wheel: str | Path | None) -> list[Answer]:
     """See to it that the workers of a session can run this package's jobs; nothing to do for a local one.
 
     Args:
         spark: the session.
         wheel: of this package in this version, sent to all workers, also those that come later; it wins over
             what is installed there.
-        timeout: seconds until a worker must have come.
 
     Returns:
         What each worker said.
@@ -105,7 +102,7 @@ def ready_workers(
         return []
     if wheel is not None:
         _ship(context, Path(wheel))
-    _wait_for_workers(context, timeout)
+    _wait_for_workers(context)
     answers = _ask(context)
     problems = [f"{answer.host}: {problem}" for answer in answers if (problem := judge(answer))]
     if problems:
@@ -144,14 +141,14 @@ def _ship(context: SparkContext, wheel: Path) -> None:
     context.addPyFile(str(archive))
 
 
-def _wait_for_workers(context: SparkContext, timeout: float) -> None:
-    deadline = time.monotonic() + timeout
+def _wait_for_workers(context: SparkContext) -> None:
+    deadline = time.monotonic() + WORKERS_TIMEOUT
     pause = threading.Event()
     while not _workers(context):
         if time.monotonic() > deadline:
             raise MissingRequirement(
-                f"{context.master} gave no worker within {timeout:g} s: none is connected, all are busy with "
-                "other applications, or none has the memory that spark.executor.memory asks for"
+                f"{context.master} gave no worker within {WORKERS_TIMEOUT:g} s: none is connected, all "
+                "are busy with other applications, or none has the memory that spark.executor.memory asks for"
             )
         pause.wait(_LOOK)
 

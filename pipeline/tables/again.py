@@ -65,7 +65,7 @@ class Filed(NamedTuple):
         for file in report.files:
             if bool(offsets) if file.table == "quarantine" else file.place.split("/")[2] in agents:
                 found.append(file)
-            elif file.table == "alarms":
+            elif file.table == "alarms" and report.announced:
                 told.append(file.place)
         places = tuple(file.place for file in found)
         rows = sum(file.rows for file in found)
@@ -79,7 +79,6 @@ class Filed(NamedTuple):
         if self.ids:
             report.ids = other.ids
         report.announced, report.announce = other.announced, other.announce
-        report.count_files()
 
 
 def _agent(part: Part) -> str:

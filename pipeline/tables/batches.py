@@ -12,6 +12,7 @@ with the rows comes to the driver: a report has a few numbers per publisher, top
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -100,58 +101,6 @@ class Batch:
     unannounced: int = 0
 
 
-@dataclass
-class Staged:
-    """Files that wait in the stage, and what the workers told of them."""
-
-    reports: list[Report]
-    copies: list[Copies] = field(default_factory=list)
-    duplicates: int = 0
-
-    def commit(self, settings: Settings, damaged: Sequence[Damage], now: int) -> Commit:
-        """For the commit log.
-
-        Args:
-            settings: of the batch.
-            damaged: segments that were not given to workers.
-            now: µs since 1970.
-        """
-        found = [*damaged, *chain.from_iterable(report.damaged for report in self.reports)]
-        bare = [
-            msgspec.structs.replace(report, files=[], announce=[], damaged=[], days=[])
-            for report in self.reports
-        ]
-        return Commit(
-            0,
-            added=[file for report in self.reports for file in report.files],
-            reports=bare,
-            copies=self.copies,
-            damaged=[msgspec.structs.replace(one, found=now) for one in found],
-            width=settings.width,
-            lateness=round(settings.lateness * 1e6),
-        )
-
-    def batch(self, number: int, state: State, commit: Commit, windows: int, seconds: float) -> Batch:
-        """For people; the state is the one behind the commit."""
-        names = "rows", "notifications", "quarantined", "skipped", "alarms", "repeated", "announced"
-        total = {name: sum(getattr(report, name) for report in self.reports) for name in names}
-        repeated, announced = total.pop("repeated"), total.pop("announced")
-        earliest = chain.from_iterable(report.announce for report in self.reports)
-        announce = tuple(sorted(earliest, key=in_order)[:ANNOUNCED])
-        return Batch(
-            number,
-            **total,
-            duplicates=repeated + self.duplicates,
-            windows=windows,
-            damaged=len(commit.damaged),
-            missing=state.missing(),
-            newest=max((report.newest for report in self.reports), default=0) / 1e6,
-            seconds=seconds,
-            announce=announce,
-            unannounced=announced - len(announce),
-        )
-
-
 class Stage:
     """Lets workers file rows in a folder that nobody reads.
 
@@ -161,6 +110,9 @@ class Stage:
         settings: see `Settings`.
         label: how the names of the files begin.
         careful: let every task have a process of its own.
+
+    Attributes:
+        reports: what the workers told of the files that wait here.
     """
 
     def __init__(
@@ -168,13 +120,16 @@ class Stage:
     ) -> None:
         self._folder, self._workers, self._settings, self._label = folder, workers, settings, label
         self._careful = careful
+        self.reports: list[Report] = []
+        self._copies: list[Copies] = []
+        self._duplicates = 0
 
     def take(
         self,
         segments: Sequence[Segment],
         handled: Mapping[str, list[int]],
         times: tuple[int, int] | None = None,
-    ) -> list[Report]:
+    ) -> None:
         """File the rows of segments.
 
         Args:
@@ -190,7 +145,7 @@ class Stage:
         own = self._settings
         refused = limits.current.stored_refused // max(1, len(tasks))
         work = Work(own.decoder, self._folder, self._label, own.width, own.rules, refused)
-        return sorted(self._done(work, tasks), key=lambda report: report.task)
+        self.reports = sorted(self._done(work, tasks), key=lambda report: report.task)
 
     def _done(self, work: Work, tasks: Sequence[Task]) -> list[Report]:
         if self._careful:
@@ -201,38 +156,69 @@ class Stage:
             log.warning("%s; its rows are looked at by processes of their own", exc)
             return apart(work, tasks)
 
-    def leave_out_copies(self, reports: list[Report], state: State) -> Staged:
+    def leave_out_copies(self, state: State) -> None:
         """Write again what holds rows that are stored, or that another task has filed as well."""
-        numbers = state.repeated(reports)
-        offsets = state.repeated_offsets(report for report in reports if report.quarantined)
-        ids = state.repeated_ids(reports)
+        numbers = state.repeated(self.reports)
+        offsets = state.repeated_offsets(report for report in self.reports if report.filed("quarantine"))
+        ids = state.repeated_ids(self.reports)
+        self._copies = [one for copies in numbers.values() for one in copies]
+        tasks = {report.task: report for report in self.reports}
         drops = [
-            Filed.with_copies(
-                report,
-                numbers.get(report.task, ()),
-                ids.get(report.task, ()),
-                offsets.get(report.task, {}),
-            )
-            for report in reports
-            if report.task in {*numbers, *ids, *offsets}
+            Filed.with_copies(report, numbers.get(task, ()), ids.get(task, ()), offsets.get(task, {}))
+            for task, report in tasks.items()
+            if task in {*numbers, *ids, *offsets}
         ]
-        staged = Staged(reports, [one for copies in numbers.values() for one in copies])
         if not drops:
-            return staged
+            return
         without = Again(self._folder, self._settings.width, self._label, self._settings.rules)
         again = {report.task: report for report in self._workers.run(without, drops)}
-        tasks = {report.task: report for report in reports}
         for filed in drops:
             report, other = tasks[filed.task], again[filed.task]
-            self._exchange(filed, other)
-            before = report.notifications
+            for place in filed.places:
+                (self._folder / place).unlink()
+            for file in other.files:
+                (self._folder / AGAIN / file.place).replace(self._folder / file.place)
+            before = report.filed("notifications")
             filed.exchange(report, other)
-            staged.duplicates += before - report.notifications
-        return staged
+            self._duplicates += before - report.filed("notifications")
 
-    def _exchange(self, filed: Filed, other: Report) -> None:
-        """Put the files that a task has written again in place of those before."""
-        for place in filed.places:
-            (self._folder / place).unlink()
-        for file in other.files:
-            (self._folder / AGAIN / file.place).replace(self._folder / file.place)
+    def commit(self, damaged: Sequence[Damage] = ()) -> Commit:
+        """For the commit log; with segments that were found to be damaged before workers got them."""
+        now = time.time_ns() // 1000
+        found = [*damaged, *chain.from_iterable(report.damaged for report in self.reports)]
+        bare = [
+            msgspec.structs.replace(report, files=[], announce=[], damaged=[], days=[])
+            for report in self.reports
+        ]
+        return Commit(
+            0,
+            added=[file for report in self.reports for file in report.files],
+            reports=bare,
+            copies=self._copies,
+            damaged=[msgspec.structs.replace(one, found=now) for one in found],
+            width=self._settings.width,
+            lateness=round(self._settings.lateness * 1e6),
+        )
+
+    def batch(self, number: int, state: State, commit: Commit, windows: int, seconds: float) -> Batch:
+        """For people; the state is the one behind the commit."""
+        reports = self.reports
+        announce = sorted(chain.from_iterable(report.announce for report in reports), key=in_order)[
+            :ANNOUNCED
+        ]
+        return Batch(
+            number,
+            rows=sum(report.rows for report in reports),
+            notifications=sum(report.filed("notifications") for report in reports),
+            quarantined=sum(report.filed("quarantine") for report in reports),
+            duplicates=self._duplicates + sum(report.repeated for report in reports),
+            skipped=sum(report.skipped for report in reports),
+            alarms=sum(report.filed("alarms") for report in reports),
+            windows=windows,
+            damaged=len(commit.damaged),
+            missing=state.missing(),
+            newest=max((report.newest for report in reports), default=0) / 1e6,
+            seconds=seconds,
+            announce=tuple(announce),
+            unannounced=sum(report.announced for report in reports) - len(announce),
+        )

@@ -27,7 +27,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import msgspec
 
 from ...protocol.errors import JournalError
-from ..forms import check_form, form_of
+from ..schema import check_form, form_of
 from ..storage import Storage, open_private
 from .summary import Copies, Damage, File, Report
 

@@ -226,6 +226,6 @@ def _file(root: Path, place: str) -> File:
     path = root / place
     try:
         return described(place, path.stat().st_size, pq.read_metadata(path))
-    except (pa.ArrowException, ValueError) as exc:
+    except (OSError, pa.ArrowException, ValueError) as exc:
         todo = "put a copy in its place, or remove it: then its rows are taken out of the journal again"
         raise JournalError(f"{path} cannot be read: {exc}; {todo}") from exc

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrow import pa, pc, pq
-from ..schema import ALARMS, NOTIFICATIONS, QUARANTINE
+from ..schema import ALARMS, DAY, NOTIFICATIONS, QUARANTINE
 from ..storage import Storage, make_private, open_private
 from .summary import File, codes, joined, micros
 
@@ -22,7 +22,6 @@ _UNKNOWN = "unknown"
 _LONGEST = 120
 """Bytes of an agent's name in the name of a folder."""
 
-_DAY = 86_400_000_000
 NEVER = (1 << 63) - 1
 """Greatest time, of what may be of any."""
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
@@ -170,7 +169,7 @@ def _by_folder(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     name = _filled(rows.column("name"))
     agents = pc.coalesce(name, _filled(rows.column("publisher")), pa.scalar(_UNKNOWN))
     place, names = codes(agents)
-    days = micros(rows.column("received_at")) // _DAY
+    days = micros(rows.column("received_at")) // DAY
     if len(names) == 1 and days.min() == days.max():
         yield _folder(int(days[0]), str(names[0])), rows
         return

@@ -38,15 +38,19 @@ class Folders:
     def __init__(self, files: Iterable[File], now: float) -> None:
         self._files: dict[str, dict[str, File]] = {}
         self._touched: dict[str, float] = {}
+        self._news: set[str] = set()
         for file in files:
             self.add(file, now)
 
-    def add(self, file: File, now: float) -> None:
-        """Take note of a file of the tables, which comes to its folder when it was not there before."""
+    def add(self, file: File, now: float) -> bool:
+        """Take note of a file of the tables; whether it comes to its folder only now."""
         folder = _folder(file.place)
         held = self._files.setdefault(folder, {})
-        if file.place not in held:
-            held[file.place], self._touched[folder] = file, now
+        if file.place in held:
+            return False
+        held[file.place], self._touched[folder] = file, now
+        self._news.add(folder)
+        return True
 
     def replace(self, files: Iterable[File], made: Iterable[File]) -> None:
         """Files were merged into others, or removed."""
@@ -58,14 +62,18 @@ class Folders:
     def leave(self, folder: str) -> None:
         """Look at a folder no more until another file comes to it."""
         self._touched.pop(folder, None)
+        self._news.discard(folder)
 
     def due(self, now: float) -> tuple[str, list[File]]:
         """A folder and its files that become one next; no files when nothing is to be done."""
         for folder, touched in list(self._touched.items()):
             settled = now - touched >= SETTLED
+            if not settled and folder not in self._news:
+                continue
             run = _next(self._files[folder].values(), now, settled)
             if run:
                 return folder, run
+            self._news.discard(folder)
             if settled:
                 self.leave(folder)
         return "", []

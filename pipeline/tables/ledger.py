@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ...protocol.errors import JournalError
-from ..forms import check_form, form_of
+from ..schema import check_form, form_of
 from ..storage import Storage
 
 NAME = "pipeline.ledger"

@@ -61,8 +61,9 @@ class Maintenance:
         Raises:
             OSError: when the disk refuses.
         """
-        for file in self._committer.files:
-            self._folders.add(file, now)
+        for file in reversed(self._committer.files):
+            if not self._folders.add(file, now):  # those before it came earlier
+                break
         while self._leaving and self._leaving[0][0] <= now - KEPT:
             self._committer.storage.remove(self._leaving.popleft()[1])
         if self._keep_days is not None:
@@ -75,7 +76,7 @@ class Maintenance:
             try:
                 merged = self._merged(files)
             except pa.ArrowException as exc:
-                log.warning("files in %s cannot be merged: %s", folder, exc)
+                log.warning("files in %s cannot be merged: %s", folder, str(exc))
                 self._folders.leave(folder)
                 continue
             self._take_out(files, [merged], now)
@@ -109,12 +110,15 @@ class Maintenance:
 
 def _read(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a file with all columns of its table, also of those that were added later."""
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(GROUP_ROWS):
-            columns = [
-                batch.column(field.name).cast(field.type)
-                if field.name in batch.schema.names
-                else pa.nulls(len(batch), field.type)
-                for field in schema
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(GROUP_ROWS):
+                columns = [
+                    batch.column(field.name).cast(field.type)
+                    if field.name in batch.schema.names
+                    else pa.nulls(len(batch), field.type)
+                    for field in schema
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    except OSError as exc:  # so pyarrow tells of some damage; it is no matter of the disk that is written to
+        raise pa.ArrowInvalid(f"{path}: {exc}") from exc

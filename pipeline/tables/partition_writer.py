@@ -12,13 +12,11 @@ import numpy as np
 from ...protocol import limits
 from ..alarm_rules import AlarmRules
 from ..arrow import pa, pc
-from ..schema import NOTIFICATIONS, QUARANTINE
+from ..schema import DAY, NOTIFICATIONS, QUARANTINE
 from .files import Files
 from .interval_set import IntervalSet, note_offsets
 from .known_ids import digest_of
 from .summary import Ints, Report, codes, micros, numbers_of, offsets_of, parts_of, runs_of, series_of
-
-_DAY = 86_400_000_000
 
 FLUSH_ROWS = 150_000
 """Rows of a task that wait in memory before they are written; fewer large ones (`limits.stored_batch`)."""
@@ -81,7 +79,7 @@ class PartitionWriter:
         note_offsets(self._offsets, offsets_of(rows))
         received = micros(rows.column("received_at"))
         report.newest = max(report.newest, int(received.max(initial=0)))
-        report.days = sorted({*report.days, *np.unique(received // _DAY).tolist()})
+        report.days = sorted({*report.days, *np.unique(received // DAY).tolist()})
 
     def keep(self, good: pa.RecordBatch) -> None:
         """Rows of `schema.NOTIFICATIONS`."""
@@ -177,7 +175,6 @@ class PartitionWriter:
         self.report.offsets = {recorder: runs.flat() for recorder, runs in self._offsets.items()}
         if self._files is not None:
             self.report.files = self._files.close()
-            self.report.count_files()
         return self.report
 
 

@@ -15,15 +15,16 @@ import datetime
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import JournalError
-from ..forms import check_journal
 from ..recording.flush import flush
-from ..recording.reading import SegmentDamaged, SegmentGone, opened
-from ..schema import segments
+from ..recording.reading import SegmentDamaged, SegmentGone, check_journal, opened
+from ..schema import DAY, segments
 from ..storage import Storage
 from .again import count, keep_counts, recount
 from .batches import Batch, Settings, Stage
@@ -36,6 +37,9 @@ from .summary import Damage, File, Report
 from .unread import SETTLE, Segment, Unread, describe
 from .work import Workers
 
+if TYPE_CHECKING:
+    from ..source.spool import Spool
+
 log = logging.getLogger("pzc.pipeline")
 
 EVERY = 1.0
@@ -44,7 +48,6 @@ EVERY = 1.0
 MAX_FILES = 64
 """Segments of one batch at most."""
 
-_DAY = 86_400_000_000
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -109,72 +112,64 @@ def run(
         flush(journal)
     check_journal(journal)
     settings.rules.check()
-    source = Source(Path(journal).absolute())
-    with claimed(directory) as root:
-        keep_up(source, root, settings, workers, on_batch, pace, storage)
+    with claimed(directory) as root, opened_tables(root, settings, workers, storage) as committer:
+        keep_up(Path(journal).absolute(), committer, settings, workers, on_batch, pace)
 
 
-class Source:
-    """A journal that tables follow.
-
-    Args:
-        journal: its directory.
-    """
-
-    stays = True
-    """Whether rows can be looked up in it when they are in the tables."""
-
-    def __init__(self, journal: Path) -> None:
-        self.journal = journal
-
-    def check(self) -> None:
-        """Raise what prevents rows from coming."""
-
-    def stored(self, done: Mapping[str, IntervalSet]) -> None:
-        """Take note of the offsets that are in the commit log, by recorder."""
+@contextmanager
+def opened_tables(
+    root: Path, settings: Settings, workers: Workers, storage: Storage | None = None
+) -> Iterator[Committer]:
+    """The tables that this process has claimed; arguments and errors as `run`."""
+    with closing(Committer(root, workers, storage or Storage())) as committer:
+        committer.state.check_width(root, settings.width)
+        yield committer
 
 
 def keep_up(
-    source: Source,
-    root: Path,
+    journal: Path,
+    committer: Committer,
     settings: Settings,
     workers: Workers,
     on_batch: Callable[[Batch], object],
     pace: Pace,
-    storage: Storage | None,
+    spool: Spool | None = None,
 ) -> None:
-    """As `run`, for any source and tables (in ``root``) that this process has claimed."""
-    committer = Committer(root, workers, storage or Storage())
-    try:
-        committer.state.check_width(root, settings.width)
-        following = _Following(source, committer, settings, workers, pace)
-        maintenance = Maintenance(committer, pace.keep_days, time.time())
-        source.stored(committer.state.offsets)
-        while not pace.stop.is_set():
-            source.check()
-            workers.check()
-            made = following.take()
-            if made is not None:
-                source.stored(committer.state.offsets)
-                on_batch(made)
-            if maintenance.work(time.time()) or made is not None:
-                continue
-            if pace.once and not following.unsettled:
-                return
-            pace.stop.wait(pace.every)
-    finally:
-        committer.close()
+    """As `run`, for open tables; segments of a spool are removed when their rows are in the tables."""
+    following = _Following(journal, committer, settings, workers, pace)
+    following.told = str(journal) if spool is None else ""
+    maintenance = Maintenance(committer, pace.keep_days, time.time())
+    _drop_stored(spool, committer.state.offsets)
+    while not pace.stop.is_set():
+        if spool is not None:
+            spool.check()
+        workers.check()
+        made = following.take()
+        if made is not None:
+            _drop_stored(spool, committer.state.offsets)
+            on_batch(made)
+        if maintenance.work(time.time()) or made is not None:
+            continue
+        if pace.once and not following.unsettled:
+            return
+        pace.stop.wait(pace.every)
+
+
+def _drop_stored(spool: Spool | None, done: Mapping[str, IntervalSet]) -> None:
+    """Remove the segments of a spool whose offsets, by recorder, are in the commit log."""
+    if spool is not None:
+        spool.remove(lambda name, first, last: done.get(name, IntervalSet()).covers(first, last))
 
 
 class _Following:
-    """Batches of one run."""
+    """Batches of one run; tables are told of their journal, or of none that stays, by ``told``."""
 
     def __init__(
-        self, source: Source, committer: Committer, settings: Settings, workers: Workers, pace: Pace
+        self, journal: Path, committer: Committer, settings: Settings, workers: Workers, pace: Pace
     ) -> None:
         self._committer, self._settings, self._workers = committer, settings, workers
-        self._unread, self._pace = Unread(source.journal, pace.settle), pace
-        self._journal = str(source.journal) if source.stays else ""
+        self._unread, self._pace = Unread(journal, pace.settle), pace
+        self.told = str(journal)
         self._number, self._careful = 0, committer.was_killed
         self.unsettled = False
 
@@ -194,12 +189,13 @@ class _Following:
         here = careful or self._workers.is_here(sum(each.rows for each in found.segments))
         with committer.attempt(here) as folder:
             stage = Stage(folder, self._workers, self._settings, label, careful)
-            staged = stage.leave_out_copies(stage.take(found.segments, handled), state)
-        commit = staged.commit(self._settings, found.damaged, time.time_ns() // 1000)
-        commit.journal = None if state.journal == self._journal else self._journal
+            stage.take(found.segments, handled)
+            stage.leave_out_copies(state)
+        commit = stage.commit(found.damaged)
+        commit.journal = None if state.journal == self.told else self.told
         tell_damage(commit.damaged)
         windows = committer.commit(commit, label)
-        made = staged.batch(self._number, state, commit, windows, time.monotonic() - began)
+        made = stage.batch(self._number, state, commit, windows, time.monotonic() - began)
         self._number += 1
         return made
 
@@ -225,7 +221,6 @@ def backfill(
     workers: Workers,
     first: datetime.date,
     last: datetime.date,
-    storage: Storage | None = None,
 ) -> tuple[Batch, tuple[datetime.date, ...]]:
     """Make the days from ``first`` to ``last`` (UTC, both included) anew, whatever the tables hold.
 
@@ -244,13 +239,8 @@ def backfill(
     settings.rules.check()
     began = time.monotonic()
     times = _micros(first), _micros(last + datetime.timedelta(1)) - 1
-    with claimed(directory) as root:
-        committer = Committer(root, workers, storage or Storage())
-        try:
-            committer.state.check_width(root, settings.width)
-            return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
-        finally:
-            committer.close()
+    with claimed(directory) as root, opened_tables(root, settings, workers) as committer:
+        return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
 
 
 def _remade(
@@ -263,18 +253,18 @@ def _remade(
 ) -> tuple[Batch, tuple[datetime.date, ...]]:
     label, before = committer.label(0), committer.state
     stage = Stage(committer.clear(), workers, settings, label)
-    reports = stage.take(_segments_of(journal, times), {}, times)
-    numbers = sorted({day for report in reports for day in report.days})
+    stage.take(_segments_of(journal, times), {}, times)
+    numbers = sorted({day for report in stage.reports for day in report.days})
     if not numbers:
         return Batch(-1), ()
     days = tuple(_EPOCH + datetime.timedelta(number) for number in numbers)
     replaced = [file for file in committer.files if _is_replaced(file, settings, days)]
-    _check_verified(journal, reports, replaced)
+    _check_verified(journal, stage.reports, replaced)
     gone = {file.place for file in replaced}
     kept = [file for file in committer.files if file.place not in gone]
     state = recount(committer.root, workers, kept, before)
-    staged = stage.leave_out_copies(reports, state)
-    commit = staged.commit(settings, (), time.time_ns() // 1000)
+    stage.leave_out_copies(state)
+    commit = stage.commit()
     known = {damage.file for damage in before.damaged}
     commit.damaged = [damage for damage in commit.damaged if damage.file not in known]
     tell_damage(commit.damaged)
@@ -288,7 +278,7 @@ def _remade(
     if settings.width:
         files += _windows(committer, workers, settings.width, files, days, label)
     committer.replace(state, files)
-    return staged.batch(0, state, commit, 0, time.monotonic() - began), days
+    return stage.batch(0, state, commit, 0, time.monotonic() - began), days
 
 
 def _check_verified(journal: Path, reports: Sequence[Report], replaced: Sequence[File]) -> None:
@@ -298,7 +288,7 @@ def _check_verified(journal: Path, reports: Sequence[Report], replaced: Sequence
         JournalError: when no row verified, and some of those that would be replaced did.
     """
     stored = sum([file.rows for file in replaced if file.table == "notifications"])
-    if stored and not any(report.notifications for report in reports):
+    if stored and not any(report.filed("notifications") for report in reports):
         raise JournalError(
             f"no row of these days verified, and the tables have {stored} notifications of them: nothing was "
             f"replaced. Is the key that of the lab? pzc journal verify {journal} tells why"
@@ -320,7 +310,7 @@ def _windows(
         counted.absorb(report)
     closed: list[tuple[tuple[str, str, int], Window]] = []
     for key, window in counted.windows.items():
-        start = _EPOCH + datetime.timedelta(key[2] * width // _DAY)
+        start = _EPOCH + datetime.timedelta(key[2] * width // DAY)
         if start in days and key not in committer.state.windows:
             closed.append((key, window))
     made = stage_windows(committer.stage, label, closed, width, committer.storage)
@@ -352,4 +342,4 @@ def _day(file: File) -> datetime.date:
 
 
 def _micros(day: datetime.date) -> int:
-    return (day - _EPOCH).days * _DAY
+    return (day - _EPOCH).days * DAY

@@ -10,12 +10,11 @@ import msgspec
 import numpy as np
 
 from ..arrow import pa, pq
-from ..schema import LAST_TIME, TABLES
+from ..schema import DAY, LAST_TIME, TABLES
 from ..storage import Storage, make_private
 from .state import State, Topic, Window
 from .summary import Cell, File
 
-_DAY = 86_400_000_000
 _MOST = (1 << 63) - 1
 """What a column of whole numbers can hold."""
 
@@ -46,8 +45,8 @@ def stage_windows(
         end = min(start + width, LAST_TIME)
         row = publisher, window.name, topic, start, end, cell.count, cell.count * 1e6 / width
         percentiles = map(cell.values.quantile, (0.5, 0.9, 0.99))
-        days.setdefault(start // _DAY, []).append((*row, *_figures(cell), *percentiles))
-        starts.setdefault(start // _DAY, []).append(start)
+        days.setdefault(start // DAY, []).append((*row, *_figures(cell), *percentiles))
+        starts.setdefault(start // DAY, []).append(start)
     found: list[File] = []
     for day, rows in days.items():
         place = f"windows/date={np.datetime64(day, 'D')}/{named}.parquet"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +13,7 @@ from ..source.spool import Spool
 from ..storage import Storage
 from .batches import Batch, Settings
 from .committer import claimed
-from .interval_set import IntervalSet
-from .run import Pace, Source, keep_up
+from .run import Pace, keep_up, opened_tables
 from .work import Workers
 
 FOLDER = ".spool"
@@ -23,29 +22,6 @@ FOLDER = ".spool"
 QUICK = Pace(every=0.05)
 
 _MANY = 10_000
-
-
-class SpoolSource(Source):
-    """The spool of a folder of tables.
-
-    Args:
-        spool: that fills.
-    """
-
-    stays = False
-
-    def __init__(self, spool: Spool) -> None:
-        super().__init__(spool.folder)
-        self._spool = spool
-
-    def check(self) -> None:
-        """Errors as `Spool.check`."""
-        self._spool.check()
-
-    def stored(self, done: Mapping[str, IntervalSet]) -> None:
-        """Remove the segments whose rows are in the tables."""
-        nothing = IntervalSet()
-        self._spool.remove(lambda name, first, last: done.get(name, nothing).covers(first, last))
 
 
 def follow(
@@ -74,11 +50,12 @@ def follow(
         PzcError: when a publisher refuses, or a mailbox is read by another process.
     """
     settings.rules.check()
-    with claimed(directory) as root, Spool(root / FOLDER, options, options.protocol()) as spool:
+    with claimed(directory) as root, Spool(root / FOLDER, options) as spool:
         if pace.once:
             spool.settle(options.timeout)
         bounded = replace(pace, max_files=_MANY, max_rows=options.max_rows, settle=0.0)
-        keep_up(SpoolSource(spool), root, settings, workers, on_batch, bounded, storage)
+        with opened_tables(root, settings, workers, storage) as committer:
+            keep_up(spool.folder, committer, settings, workers, on_batch, bounded, spool)
 
 
 def mailbox_name(tables: str | Path) -> str:

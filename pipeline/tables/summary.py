@@ -5,7 +5,6 @@ It travels from workers to the driver as MessagePack.
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -122,14 +121,11 @@ class Report(msgspec.Struct):
         task: its number, by which its files are called.
         rows: of the journal that it was given and that no run before had handled.
         skipped: rows that a run before had handled, by their offsets.
-        notifications: written.
-        quarantined: written.
         repeated: copies of a notification that is among the task's own.
         copies: of them, by publisher and topic.
         ids: of notifications without a number, one behind the other (`known_ids`).
         newest: last receipt, µs since 1970; 0 without rows.
-        alarms: violations of limits, written.
-        announced: of them, those that are to be told.
+        announced: alarms that are to be told.
         announce: the earliest of these, as dictionaries.
         offsets: of the rows, by recorder, as ranges.
         parts: of the notifications.
@@ -141,13 +137,10 @@ class Report(msgspec.Struct):
     task: int
     rows: int = 0
     skipped: int = 0
-    notifications: int = 0
-    quarantined: int = 0
     repeated: int = 0
     copies: list[tuple[str, str, int]] = []
     ids: bytes = b""
     newest: int = 0
-    alarms: int = 0
     announced: int = 0
     announce: list[dict[str, Any]] = []
     offsets: dict[str, list[int]] = {}
@@ -156,13 +149,9 @@ class Report(msgspec.Struct):
     damaged: list[Damage] = []
     days: list[int] = []
 
-    def count_files(self) -> None:
-        """Say how many rows of each table were written."""
-        rows = Counter[str]()
-        for file in self.files:
-            rows[file.table] += file.rows
-        self.notifications, self.quarantined = rows["notifications"], rows["quarantine"]
-        self.alarms = rows["alarms"]
+    def filed(self, table: str) -> int:
+        """Rows that were written to a table."""
+        return sum([file.rows for file in self.files if file.table == table])
 
 
 encode = msgspec.msgpack.Encoder().encode

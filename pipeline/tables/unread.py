@@ -146,7 +146,8 @@ def describe(path: Path, footer: pq.FileMetaData) -> Segment:
 
 
 def _age(path: Path, now: float) -> float:
+    """How far a file's time is from now; one that is to come is of another clock."""
     try:
-        return now - path.stat().st_mtime
+        return abs(now - path.stat().st_mtime)
     except OSError:
         return 0.0

@@ -93,8 +93,8 @@ def work_of(lab: Lab) -> tuple[Work, Task]:
 def test_when_too_many_processes_have_died_the_rest_is_refused_as_it_is(lab: Lab) -> None:
     work, task = work_of(lab)
     reports = apart(work, [task], processes=1)
-    assert sum(report.notifications for report in reports) == 0
-    assert sum(report.quarantined for report in reports) == 4
+    assert sum(report.filed("notifications") for report in reports) == 0
+    assert sum(report.filed("quarantine") for report in reports) == 4
 
 
 class Unreadable(Work):
@@ -110,7 +110,7 @@ def test_a_segment_whose_readers_die_is_damaged(lab: Lab) -> None:
     work, task = work_of(lab)
     work.__class__ = Unreadable
     reports = apart(work, [task])
-    assert sum(report.notifications for report in reports) == 2
+    assert sum(report.filed("notifications") for report in reports) == 2
     (damage,) = [each for report in reports for each in report.damaged]
     assert (damage.file, damage.reason) == (lab.segments()[1].name, "whoever reads it dies")
 

@@ -74,6 +74,13 @@ def test_an_array_that_the_journal_has_no_more_is_said(folder: Path) -> None:
     np.testing.assert_array_equal(tables.array(rows(tables)["small"]), CONTENTS["small"])
 
 
+def test_an_array_whose_blob_is_gone_is_said(folder: Path) -> None:
+    shutil.rmtree(folder / "journal" / "blobs")
+    tables = pzc.tables(folder / "tables")
+    with pytest.raises(JournalError, match="does not have"):
+        tables.array(rows(tables)["blob"])
+
+
 def pictures(folder: Path) -> list[str]:
     """What the report says of arrays."""
     pytest.importorskip("matplotlib")

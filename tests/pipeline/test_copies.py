@@ -17,12 +17,15 @@ from tests.pipeline.following import Lab
 
 
 class Noting(Inline):
-    """Notes how many filed rows it is given to write again."""
+    """Notes how many filed rows it is given to write again, and which files of alarms to read."""
 
     again = 0
+    told: tuple[str, ...] = ()
 
     def run(self, function: Callable[[TaskT], Report], tasks: Sequence[TaskT]) -> list[Report]:
-        self.again += sum(task.rows for task in tasks if isinstance(task, Filed))
+        filed = [task for task in tasks if isinstance(task, Filed)]
+        self.again += sum(task.rows for task in filed)
+        self.told += tuple(place for task in filed for place in task.told)
         return super().run(function, tasks)
 
 
@@ -49,6 +52,24 @@ def test_only_what_an_agent_with_copies_filed_is_written_again(
         ("copied", 1), ("copied", 2), ("copied", 3), ("other", 1)
     ]  # fmt: skip
     assert lab.rows("statistics", "name", "count", "duplicates") == [("copied", 3, 2), ("other", 50, 0)]
+
+
+def test_alarms_that_nobody_is_told_of_are_not_read_again(
+    lab: Lab, workers: Noting, make_sender: Any
+) -> None:
+    settings = lab.settings(rules=AlarmRules([Limit("high", "value_double > 2")]))
+    copied = make_sender("copied").rows("v", [3.0, 4.0, 5.0], 1)
+    lab.record(copied[:2])
+    lab.run(settings)
+    lab.record([*make_sender("other").rows("v", [1.0, 6.0], 1), *copied], "second")
+    (made,) = lab.run(settings)
+    assert (made.notifications, made.duplicates, made.alarms, workers.told) == (3, 2, 2, ())
+    assert lab.rows("alarms", "name", "value") == [
+        ("copied", 3.0),
+        ("copied", 4.0),
+        ("copied", 5.0),
+        ("other", 6.0),
+    ]
 
 
 def test_alarms_of_agents_without_copies_are_told_and_stored_once(lab: Lab, make_sender: Any) -> None:

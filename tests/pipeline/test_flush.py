@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 
 from pzc import Agent, Protocol
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.recording.flush import FlushRequests, flush
+from pzc.pipeline.recording.flush import FlushRequests, flush, lock_of
 from pzc.pipeline.recording.inspecting import inspect
 from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.recording.replay import Replay
+from pzc.pipeline.storage import lock_file
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.run import Pace, backfill, run
 from pzc.pipeline.tables.work import Inline
@@ -43,6 +45,15 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
             scope.publish("level", value)
         await_(lambda: recorder.recorded == COUNT, "all are taken")
         yield recorder
+
+
+def test_a_reader_that_finds_a_recorder_dead_keeps_the_next_one_from_nothing(tmp_path: Path) -> None:
+    held = lock_file(lock_of(tmp_path, "r"), "it lives")
+    reader = threading.Timer(0.1, os.close, (held,))
+    reader.start()
+    with Journal(tmp_path, recorder="r") as journal:
+        assert journal.append(a_row(0)) == 0
+    reader.join()
 
 
 def rows_of_a_run(journal: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,6 +17,8 @@ from pzc.pipeline.schema import FRAMES, segments
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
+
+from tests.pipeline.recorder_rig import await_
 
 
 @pytest.fixture
@@ -58,6 +61,19 @@ def test_a_large_content_becomes_a_blob(tmp_path: Path, instrument: Agent) -> No
     (row,) = rows_of(tmp_path)
     assert row["content"] == b""
     assert len(list((tmp_path / "blobs").rglob("[0-9a-f]*[0-9a-f]"))) >= 1
+
+
+def test_what_fills_segment_after_segment_without_a_mailbox_is_recorded(
+    tmp_path: Path, instrument: Agent
+) -> None:
+    options: dict[str, Any] = {"protocol": Protocol("a key of the lab"), "policy": drop(1000), "max_rows": 3}
+    with Recorder(tmp_path, [instrument.rep_endpoint], **options) as recorder:
+        assert instrument.wait_for_subscribers("level", 1, 10.0)
+        for value in range(100):
+            instrument.publish("level", value)
+        assert recorder.drain()
+        await_(lambda: recorder.statistics()["durable"] >= 99, "what fills segments is on disk")
+    assert [row["sequence"] for row in rows_of(tmp_path)] == list(range(1, 101))
 
 
 def test_several_agents_and_topics_are_recorded_together(tmp_path: Path, instrument: Agent) -> None:

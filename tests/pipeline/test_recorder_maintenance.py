@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -155,6 +156,50 @@ def test_a_damaged_segment_is_left_alone_and_stops_neither_its_neighbours_nor_re
     assert [first for first, _ in segments(tmp_path)] == [0, 4, 6, 12]
     clock.now += 86_400
     settle(maintenance)
+    assert [first for first, _ in segments(tmp_path)] == [12]
+
+
+def without_footer(segment: Path) -> None:
+    """Damage that pyarrow tells of as an error of the operating system."""
+    whole = segment.read_bytes()
+    size = int.from_bytes(whole[-8:-4], "little")
+    segment.write_bytes(whole[: -8 - size] + b"\xff" * size + whole[-8:])
+
+
+def a_table_of_others(segment: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), segment)
+
+
+@pytest.mark.parametrize("damage", [without_footer, a_table_of_others])
+@pytest.mark.parametrize("bound", [{"keep_seconds": 90_000.0}, {"keep_bytes": 1}])
+def test_no_damaged_segment_stops_compaction_and_retention(
+    tmp_path: Path, clock: Clock, damage: Callable[[Path], None], bound: dict[str, Any]
+) -> None:
+    journal_of(tmp_path, 7)
+    damage(tmp_path / segment_name("r", 4))
+    touch(tmp_path, START)
+    clock.now += 86_400
+    settle(maintenance_of(tmp_path, clock, compact=True))
+    assert [first for first, _ in segments(tmp_path)] == [0, 4, 6, 12]
+    clock.now += 86_400
+    settle(maintenance_of(tmp_path, clock, compact=True, **bound))
+    assert [first for first, _ in segments(tmp_path)] == [12]
+
+
+def test_blobs_stay_as_long_as_a_damaged_segment_may_refer_to_them(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 3, lambda n: bytes([n]) * (BLOB_BYTES + 1))
+    without_footer(tmp_path / segment_name("r", 2))
+    touch(tmp_path, START)
+    clock.now += BLOB_GRACE + 1
+    settle(maintenance_of(tmp_path, clock, keep_seconds=2 * BLOB_GRACE))
+    assert sum(path.is_file() for path in (tmp_path / "blobs").rglob("*")) == 6
+
+
+def test_where_nothing_more_can_be_written_the_oldest_go_all_the_same(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 7)
+    (tmp_path / f".{compacted_name('r', 0, 11)}.tmp").mkdir()
+    clock.now += 86_400
+    settle(maintenance_of(tmp_path, clock, compact=True, keep_seconds=80_000.0))
     assert [first for first, _ in segments(tmp_path)] == [12]
 
 

@@ -12,7 +12,7 @@ from tests.contract.rigs.peers import TIMEOUT
 
 CHILD = """
 import pathlib, sys, threading
-from pzc.pipeline.source.parent import end_with_parent
+from pzc.pipeline.source.readers import end_with_parent
 
 watch = end_with_parent(lambda: pathlib.Path(sys.argv[1]).touch())
 if sys.argv[2] == "closed":

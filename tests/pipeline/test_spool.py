@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pzc import Protocol
+from pzc import Agent, Protocol
 from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.recorder import Recorder
+from pzc.pipeline.source.mailboxes import kept
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.commit_log import FOLDER as LOG
 from pzc.pipeline.tables.run import Pace, run
@@ -226,3 +229,13 @@ def test_mailboxes_belong_to_a_folder_of_tables_however_it_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert mailbox_name("tables") == mailbox_name(tmp_path / "tables") != mailbox_name("others")
+
+
+class Odd(Agent):
+    def statistics(self) -> dict[str, Any]:
+        return {"mailboxes": [{"reader": 3}, None]}
+
+
+def test_a_publisher_that_tells_something_else_of_its_mailboxes_tells_nothing() -> None:
+    with Odd(protocol=Protocol(KEY)) as odd, Agent(protocol=Protocol(KEY)) as asking:
+        assert kept(asking, odd.rep_endpoint, NAME, time.monotonic() + 5.0) is None

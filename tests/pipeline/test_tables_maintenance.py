@@ -157,6 +157,36 @@ def test_a_month_of_small_batches_ends_as_few_files_and_each_row_is_written_a_fe
     assert written / rows <= 6
 
 
+def test_a_folder_is_looked_at_again_only_when_a_file_came_to_it() -> None:
+    agents = range(300)
+    places = [
+        f"notifications/date=2026-01-01/agent=a{agent}/{n:09d}.parquet" for agent in agents for n in range(20)
+    ]
+    folders = Folders([File(place, 20, 4000, 0, 0) for place in places], NOW)
+    began = time.thread_time()
+    assert not folders.due(NOW + 1)[1]
+    first, began = time.thread_time() - began, time.thread_time()
+    assert not any(folders.due(NOW + 2 + look)[1] for look in range(10))
+    assert time.thread_time() - began < first
+
+
+def test_a_file_that_cannot_be_read_is_left_and_others_are_merged(lab: Lab) -> None:
+    sender = Sender("dmm")
+    for number in range(2):
+        lab.record(sender.rows("v", [1.0, 2.0], 2 * number + 1))
+        lab.run(max_files=1)
+    broken = next(lab.tables.glob("notifications/*/agent=psu/*"))
+    whole = broken.read_bytes()
+    size = int.from_bytes(whole[-8:-4], "little")
+    broken.write_bytes(whole[: -8 - size] + b"\xff" * size + whole[-8:])
+    with claimed(lab.tables) as root:
+        committer = Committer(root, Inline(), Storage())
+        Maintenance(committer, None, NOW).work(NOW + SETTLED)
+        committer.close()
+    names = [Path(name).parent.name for name in pzc.tables(lab.tables).files("notifications")]
+    assert (names.count("agent=psu"), names.count("agent=dmm")) == (6, 1)
+
+
 def test_the_files_of_a_month_are_listed_at_once(tmp_path: Path) -> None:
     places = [
         f"{table}/date=2026-01-{day:02d}/agent=a{agent}/0123abcd-{number:09d}.parquet"

@@ -92,6 +92,14 @@ def test_a_segment_without_an_end_is_waited_for_and_then_damaged(journal: Path) 
     assert names(look(unread)) == [path.name]
 
 
+def test_nobody_waits_for_a_damaged_segment_whose_time_is_to_come(journal: Path) -> None:
+    path = add(journal, 1)
+    path.write_bytes(path.read_bytes()[:-100])
+    os.utime(path, (9000.0, 9000.0))
+    found = look(Unread(journal, settle=5.0), now=1000.0)
+    assert (found.unsettled, [each.file for each in found.damaged]) == (False, [path.name])
+
+
 def test_a_file_with_other_columns_is_damaged_and_other_names_are_nobodys_business(journal: Path) -> None:
     journal.mkdir()
     pq.write_table(pa.table({"x": [1]}), journal / "segment-a-0000000000000000.parquet")

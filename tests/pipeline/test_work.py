@@ -35,7 +35,7 @@ def test_every_notification_of_some_segments_is_filed_once_and_every_row_ends(
         good = {sent for sent in every if sent.kind != "broken"}
         assert stored(stage, "notifications", "value_double") == sorted((s.value for s in good), key=repr)
         broken = [sent for sent in every if sent.kind == "broken"]
-        assert len(stored(stage, "quarantine", "error")) == len(broken) == report.quarantined
+        assert len(stored(stage, "quarantine", "error")) == len(broken) == report.filed("quarantine")
         assert report.rows == len(every) == len(good) + len(broken) + report.repeated
         seen = IntervalSet()
         for part in report.parts:
@@ -83,7 +83,7 @@ def test_alarms_are_filed_beside_what_they_are_about_without_copies(tmp_path: Pa
     for _ in range(2):
         record(tmp_path / "journal", "a", [FIELD.row(Sent("signed", 0, n)) for n in (1, 2)])
     report = worked(tmp_path / "journal", tmp_path / "stage", AlarmRules([Limit("any", "true")]))
-    assert report.alarms == 2
+    assert report.filed("alarms") == 2
     assert stored(tmp_path / "stage", "alarms", "sequence", "value") == [(1, 1.0), (2, 2.0)]
 
 
@@ -105,7 +105,7 @@ def test_refused_rows_beyond_the_bound_are_counted_by_their_error(tmp_path: Path
     path = record(tmp_path / "journal", "a", [*rows, FIELD.row(Sent("signed", 0, 1))])
     work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE, None, 2)
     (report,) = Inline().run(work, [Task(0, 6, (str(path),), {})])
-    assert (report.rows, report.notifications, report.quarantined) == (6, 1, 2)
+    assert (report.rows, report.filed("notifications"), report.filed("quarantine")) == (6, 1, 2)
     assert len(stored(tmp_path / "stage", "quarantine", "error")) == 2
     (damage,) = report.damaged
     assert (damage.file, damage.rows, damage.read) == (path.name, 6, 3)

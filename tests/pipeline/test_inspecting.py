@@ -1,0 +1,45 @@
+"""A journal that its recorder looks after while somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pzc.pipeline.decoding.decode import Decoder
+from pzc.pipeline.recording.inspecting import inspect
+from pzc.pipeline.recording.journal import Journal
+from pzc.pipeline.schema import segments
+
+from tests.pipeline.conftest import a_row
+
+
+class Removing(Decoder):
+    """Removes the newest segment while the first one is looked at."""
+
+    def __init__(self, journal: Path) -> None:
+        super().__init__(None, journal)
+        self._home = journal
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        segments(self._home)[-1][1].unlink()
+        return super().__call__(batches)
+
+
+def journal_of_two(home: Path) -> None:
+    for number in range(2):
+        with Journal(home, recorder="r") as journal:
+            journal.append(a_row(number))
+
+
+def test_a_segment_that_is_removed_meanwhile_is_not_damaged(tmp_path: Path) -> None:
+    journal_of_two(tmp_path)
+    found = inspect(tmp_path, Removing(tmp_path))
+    assert (found.segments, found.rows, found.damaged) == (1, 1, {})
+
+
+def test_a_blob_that_is_removed_meanwhile_has_no_size(tmp_path: Path) -> None:
+    journal_of_two(tmp_path)
+    (tmp_path / "blobs" / "aa").mkdir(parents=True)
+    (tmp_path / "blobs" / "aa" / "gone").symlink_to("nowhere")
+    assert inspect(tmp_path).blob_size == 0
