@@ -258,6 +258,7 @@ class Subscriber(ABC):
                 self._send(lambda transport: self._sign(transport) if self.liveness.beat_due(now) else None)
             finally:
                 self.sending.release()
+            self.flush()  # whoever came meanwhile relies on it
 
     def _send(self, make: Callable[[Transport], Batch | None]) -> bool:
         with self._lock:
