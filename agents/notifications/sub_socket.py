@@ -188,6 +188,7 @@ class SubSocket:
         endpoint = peer.pub_endpoint
         self._uses[endpoint] -= 1
         if not self._uses[endpoint]:
+            del self._uses[endpoint]
             self._presence.unwatch(endpoint)
             self._disconnect(self._socket, endpoint)
 

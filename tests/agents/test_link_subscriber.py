@@ -60,3 +60,11 @@ def test_what_is_published_while_a_sign_of_life_goes_is_sent_behind_it(subscribe
     transport.meanwhile = publish
     subscriber.beat(math.inf)
     assert [len(notify.runs) for notify in transport.sent] == [0, 1]
+
+
+def test_of_a_topic_that_nobody_wants_any_more_nothing_is_left(subscriber: LinkSubscriber) -> None:
+    for number in range(100):
+        follow(subscriber, number, f"t{number}")
+        assert subscriber.readers(f"t{number}") == {"who"}
+        subscriber.cease(number)
+    assert (subscriber.size, subscriber._readers) == (0, {})

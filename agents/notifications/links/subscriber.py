@@ -129,9 +129,12 @@ class Subscriber(ABC):
             return
         self.packing.ended.pop(number, None)
         self._keys -= len(wanted.keys or ())
-        readers = self._readers[wanted.topic]
-        readers[wanted.who or self.owner.agent] -= 1
-        self._readers[wanted.topic] = +readers
+        readers, who = self._readers[wanted.topic], wanted.who or self.owner.agent
+        readers[who] -= 1
+        if not readers[who]:
+            del readers[who]
+        if not readers:
+            del self._readers[wanted.topic]
         self._forget(wanted)
 
     @abstractmethod
