@@ -14,7 +14,7 @@ from pzc.agents.notifications.links.link_subscriber import LinkSubscriber
 from pzc.agents.notifications.links.published import Published
 from pzc.agents.notifications.links.subscriber import Owner
 from pzc.agents.notifications.links.topics import Wanted
-from pzc.protocol.link_messages import Notify
+from pzc.protocol.link_messages import MAX_ITEMS, Notify
 from pzc.shm.ring import Ring
 
 
@@ -68,3 +68,16 @@ def test_of_a_topic_that_nobody_wants_any_more_nothing_is_left(subscriber: LinkS
         assert subscriber.readers(f"t{number}") == {"who"}
         subscriber.cease(number)
     assert (subscriber.size, subscriber._readers) == (0, {})
+
+
+def test_more_ends_than_a_message_holds_are_told_by_several(subscriber: LinkSubscriber) -> None:
+    transport, most = Kept(), MAX_ITEMS + 1
+    for number in range(most):
+        follow(subscriber, number, "t")
+    subscriber.attach(transport, 0)
+    subscriber.withdraw("t", "it is not offered any more")
+    for _ in range(3):
+        subscriber.beat(math.inf)
+    told = [[each.interest for each in notify.ended] for notify in transport.sent]
+    assert list(map(len, told)) == [MAX_ITEMS, 1, 0]
+    assert sorted(told[0] + told[1]) == list(range(most))

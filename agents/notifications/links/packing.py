@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
+from itertools import islice
 from operator import attrgetter
 from typing import Any, cast
 
@@ -49,19 +50,19 @@ class Packing:
         self._reader = object()  # who has the descriptors: one connection of the reader
         self._introduced = 0  # whose descriptors it has
         self.ended: dict[int, Ended] = {}
-        self._told = 0  # of those
+        self._ending: dict[int, None] = {}  # those of them that were not told
         self._about: dict[str, str] = {}  # what was said of topics since the link began
         self._untold: dict[str, str] = {}  # of that
 
     def begin(self) -> None:
         """Another transport, or another connection: the reader has no descriptors."""
         self._ring.gone(self._reader)
-        self._reader, self._introduced, self._told = object(), 0, 0
-        self._untold = {**self._about}
+        self._reader, self._introduced = object(), 0
+        self._ending, self._untold = dict.fromkeys(self.ended), {**self._about}
 
     def end(self, ended: Ended) -> None:
         """An interest has ended, which the reader is to be told."""
-        self.ended[ended.interest], self._told = ended, 0
+        self.ended[ended.interest], self._ending[ended.interest] = ended, None
 
     def declare(self, topic: str, said: str) -> None:
         """The reader is to be told what the messages of a topic are; of `MOST_TYPES` topics at most."""
@@ -125,9 +126,11 @@ class Packing:
             for interest, topic, at, total in self._queue.losses(MAX_ITEMS, shown):
                 losses.append(Loss(interest.number, topic, at, total))
         ended: list[Ended] = []
-        if self._told < len(self.ended):
-            ended = list(self.ended.values())[:MAX_ITEMS]
-            self._told = len(self.ended)
+        if self._ending:
+            some = list(islice(self._ending, MAX_ITEMS))
+            ended = [self.ended[each] for each in some if each in self.ended]
+            for each in some:
+                del self._ending[each]
         about, self._untold = self._untold, {}
         dropped = self._ring.take_dropped(self._reader) if self._introduced else []
         self._introduced -= len(dropped)
