@@ -47,6 +47,7 @@ from .subscribers import Subscribers
 from .topics import wanted_of
 from .transports import (
     MAIL_LIMIT,
+    TCP_LIMIT,
     UNIX_LIMIT,
     UNIX_MAIL_LIMIT,
     LocalTransport,
@@ -171,20 +172,17 @@ class Linking:
         subscriber = self._open(message, owner, arrays)
         tenure = subscriber.tenure if isinstance(subscriber, MailboxSubscriber) else 0
         tell = partial(self._tell, request, Opened(self._protocol.epoch, tenure))
-        transport = subscriber.transport
-        if connection is not None:
-            if not _is_over(transport, connection):
-                try:
-                    unix = self._unix(subscriber, connection, request)
-                except OSError as exc:
-                    raise self._short(subscriber, exc, is_new) from exc
-                self._subscribers.attach(subscriber, unix, received, tell)
-                return
-        elif not isinstance(transport, PollTransport) or isinstance(subscriber, MailboxSubscriber):
-            poll = PollTransport(MAIL_LIMIT) if isinstance(subscriber, MailboxSubscriber) else PollTransport()
-            self._subscribers.attach(subscriber, poll, received, tell)
-            return
-        tell()
+        if connection is None:  # again, too: the answer that may be lost told losses, perhaps
+            limit = MAIL_LIMIT if isinstance(subscriber, MailboxSubscriber) else TCP_LIMIT
+            self._subscribers.attach(subscriber, PollTransport(limit), received, tell)
+        elif _is_over(subscriber.transport, connection):
+            tell()
+        else:
+            try:
+                unix = self._unix(subscriber, connection, request)
+            except OSError as exc:
+                raise self._short(subscriber, exc, is_new) from exc
+            self._subscribers.attach(subscriber, unix, received, tell)
 
     def _check_connection(self, connection: Connection | None, link: str) -> None:
         if connection is None:
