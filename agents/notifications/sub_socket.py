@@ -255,9 +255,10 @@ class SubSocket:
         return [(share.subscription.topic, share.mark) for share in held]
 
     def _move(self, source: Source, target: Source) -> None:
+        for share in source.everyone():  # first: where an endpoint cannot be used, nothing changes
+            self._set_filters(target.peer, share)
         del self._sources[source.peer.agent_id]
         for share in source.everyone():
-            self._set_filters(target.peer, share)
             self._remove_filters(share.peer, share)
             share.peer = target.peer
             self._route(target, share)
