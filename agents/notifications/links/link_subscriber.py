@@ -54,6 +54,7 @@ class LinkSubscriber(Subscriber):
         lossy: how many of them have no window.
         everything: those that are in all topics.
         gathers: messages of a burst may wait for one another: its transport takes any number.
+        is_late: a wait for it was in vain, so that it is waited for again once it has acknowledged something.
     """
 
     queue: SendQueue[Published]
@@ -70,7 +71,7 @@ class LinkSubscriber(Subscriber):
         self._done_after = Sampled()
         self._meter = Meter()
         self._waits_since, self._most = 0.0, GATHERED
-        self.gathers = False
+        self.gathers = self.is_late = False
 
     # --- interests: with the lock --------------------------------------------------------------------
 
@@ -150,6 +151,7 @@ class LinkSubscriber(Subscriber):
         return transport
 
     def _empty(self) -> None:
+        self.is_late = False
         for entry in self.queue.suspend():
             self._free(entry, visible=entry.position > 0)
         self._let_go()
@@ -227,6 +229,7 @@ class LinkSubscriber(Subscriber):
             if entry.leased or entry.message.waited is not None:
                 self._free(entry)
         if done:
+            self.is_late = False
             self._done_after.add_ms(done[-1].message.sent_ms)
             self.pull()
         return bool(done)
