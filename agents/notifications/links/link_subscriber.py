@@ -118,10 +118,6 @@ class LinkSubscriber(Subscriber):
         """Those in a topic."""
         return self.queue.index.of(topic)
 
-    def gets(self, topic: str) -> bool:
-        """See `Subscriber.gets`."""
-        return self.queue.index.knows(topic)
-
     def waits(self, topic: str) -> bool:
         """See `Subscriber.waits`."""
         return self._windows[topic] > 0 and not self.queue.suspended

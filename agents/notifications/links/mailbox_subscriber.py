@@ -141,10 +141,6 @@ class MailboxSubscriber(Subscriber):
         if isinstance(wanted, Kept) and self.queue.has(wanted):
             self.queue.forget(wanted)
 
-    def gets(self, topic: str) -> bool:
-        """See `Subscriber.gets`."""
-        return self.queue.index.knows(topic)
-
     def waits(self, topic: str) -> bool:
         """See `Subscriber.waits`."""
         return bool(self._blocking) and self.gets(topic)

@@ -127,7 +127,7 @@ class Routes:
                 begun = {each.number for each in subscriber.claims(topic)} if subscriber.everything else ()
                 for number, wanted in subscriber.everything.items():
                     if number not in begun:
-                        subscriber.begin(wanted, topic, self._window(wanted, topic))
+                        subscriber.begin(wanted, topic, self.window(wanted, topic))
             wanting = tuple(subscriber for subscriber in live if subscriber.gets(topic))
             kept = tuple(
                 subscriber
@@ -160,21 +160,10 @@ class Routes:
         self.version += 1
         self._on_change()
 
-    def _window(self, wanted: Wanted, topic: str) -> int | None:
+    def window(self, wanted: Wanted, topic: str) -> int | None:
+        """That of an interest in a topic, as of `Interest`."""
         policy = wanted.policy
         return None if policy.lossy else min(policy.bound, self.about(topic).buffers)
-
-    def follow(
-        self, subscriber: Subscriber, wanted: Wanted, lasts: dict[str, int]
-    ) -> tuple[dict[str, int], int]:
-        """Let a reader have an interest from now on; with the lock, and `renew` is to follow.
-
-        ``lasts``: as `lasts` of its topic.
-
-        Returns:
-            As `Subscriber.follow`.
-        """
-        return subscriber.follow(wanted, lasts, self._window)
 
     def lasts(self, topic: str) -> dict[str, int]:
         """The last number of a topic, or with ``*`` of each."""

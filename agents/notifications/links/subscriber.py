@@ -146,9 +146,9 @@ class Subscriber(ABC):
         self._forget(self.wants[number])
         self.packing.end(Ended(number, reason, code=code))
 
-    @abstractmethod
     def gets(self, topic: str) -> bool:
         """Whether any message of a topic is for it."""
+        return self.queue.index.knows(topic)
 
     def declare(self, topic: str, declared: Declared) -> None:
         """Something was said of a topic: the reader is told, and who wants another type gets nothing more."""
