@@ -63,7 +63,7 @@ class Bench:
         peer = Peer("tcp://127.0.0.1:1", "PZC01", PUBLISHER, EPOCH, "psu", "", 0, {}, key_id)
         self.roster, self._executor, self._key_id = Roster(), executor, key_id
         self.intake = MailboxIntake(
-            Protocol(KEY), peer, Counters(), lambda *_: None, lambda each: each.arrivals.settle(), self.roster
+            Protocol(KEY), peer, Counters(), lambda *_: None, lambda settle: settle(), self.roster
         )
 
     def subscribe(self, topic: str = "t", *, confirmed: bool = True, **how: Any) -> Subscription:
@@ -88,7 +88,7 @@ class Bench:
         self, first: int, *runs: tuple[str, list[int], list[Row]], losses: list[Loss] | None = None
     ) -> None:
         notify = Notify(first, [Run(topic, interests, rows) for topic, interests, rows in runs], losses or [])
-        for errand in self.intake.take(Received(notify, self._key_id), self.roster)[1]:
+        for errand in self.intake.take(Received(notify, self._key_id))[1]:
             errand()
 
     @property
