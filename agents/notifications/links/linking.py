@@ -159,7 +159,7 @@ class Linking:
             transport = LocalTransport(
                 link, self._agent_id, self._name, epoch, owner.key_id, self._partition, self._declared.names
             )
-            self._subscribers.attach(subscriber, transport, 0, _nothing)
+            self._subscribers.attach(subscriber, transport, 0, bool)
         return Opened(epoch)
 
     def _on_open(self, request: Request, owner: Owner, message: Open) -> None:
@@ -192,7 +192,7 @@ class Linking:
             raise Refused("the connection is that of another link")
 
     def _open(self, message: Open, owner: Owner, arrays: bool) -> Subscriber:
-        subscribers, link, name, then = self._subscribers, message.link, message.name, _nothing
+        subscribers, link, name, then = self._subscribers, message.link, message.name, bool
         with subscribers.lock:
             subscriber = self._find(link, owner)
             if subscriber is None and message.received:
@@ -228,7 +228,7 @@ class Linking:
         subscribers.check_open()
         subscriber, before = subscribers.mailboxes.open(message.link, owner, arrays, name, message.tenure)
         subscribers.add(subscriber)
-        return subscriber, _nothing if before is None else subscribers.forget(
+        return subscriber, bool if before is None else subscribers.forget(
             before, "another process reads it now"
         )
 
@@ -383,10 +383,6 @@ class Linking:
 
 def _is_over(transport: Transport | None, connection: Connection) -> bool:
     return isinstance(transport, UnixTransport) and transport.connection is connection
-
-
-def _nothing() -> object:
-    return None
 
 
 def _over(link: str, reason: str) -> PeerLost:

@@ -152,7 +152,7 @@ class MailboxIntake(Intake):
         if not row.block:
             return row
         try:
-            body = bytes(self._mapped.view(row.block, row.size, _nothing))
+            body = bytes(self._mapped.view(row.block, row.size, bool))
         except ValueError as exc:
             raise Starved(f"what {self.peer.endpoint} kept cannot be had from shared memory: {exc}") from exc
         self._copied += 1
@@ -288,10 +288,6 @@ class MailboxIntake(Intake):
             except ProtocolError as exc:
                 raise self._complain(topic, exc) from None
         return super()._make(topic, row, body, key_id, received_at, lent, trusts, initial)
-
-
-def _nothing() -> None:
-    return None
 
 
 def _columns(parts: list[_Part]) -> tuple[list[str], list[Row]]:

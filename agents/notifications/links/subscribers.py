@@ -80,7 +80,7 @@ class Subscribers:
         self.ring = Ring(BUFFERS + SPARE)
         self.links: dict[str, Subscriber] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
-        self.on_end: Callable[[Subscriber, Transport | None], object] = _nobody
+        self.on_end: Callable[[Subscriber, Transport | None], object] = lambda *_: None
         self.on_pause: Callable[[], object] = bool
         self.on_topic: Callable[[str], object] = bool
         self.pause: Callable[[float], object] = time.sleep
@@ -385,7 +385,3 @@ class Subscribers:
             self.end(subscriber, "the publisher was stopped")
         self.ring.close()
         self.mailboxes.ring.close()
-
-
-def _nobody(subscriber: Subscriber, transport: Transport | None) -> None:
-    return None
