@@ -192,16 +192,6 @@ class Reading(ABC):
             raise StopAsyncIteration from None
         return self._own(entry)
 
-    @abstractmethod
-    def close(self) -> None:
-        """End it."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
 
 def _wake(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> None:
     with suppress(RuntimeError):  # the reader's event loop may be gone by now
