@@ -22,14 +22,13 @@ from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from .broadcast import Broadcast
 from .declared import Declared
-from .filters import ANY, MARK_TOPIC
+from .filters import ANY, MARK_TOPIC, Voice
 from .heartbeat import BEAT_TOPIC
 from .links.gathering import SHARE, SMALL
 from .links.publication import Publication, Route
 from .links.published import Published
 from .links.subscribers import Subscribers
 from .retained import RetainedValues
-from .voices import Voice
 
 _MOST_PLANS = 10_000
 _MOST_WINDOWS = 8
