@@ -40,7 +40,6 @@ from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
-from .acknowledging import AcknowledgementScheduler
 from .asking import RETRY, Asked, Asking
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
@@ -49,7 +48,7 @@ from .link_shares import LinkShare, MailboxShare
 from .mailbox import MailboxIntake
 from .reader_transports import LinkOver, ReaderTransport, Received, expected
 from .reception import Reception
-from .reports import Reports
+from .reports import AcknowledgementScheduler, Reports
 from .roster import Roster
 
 logger = logging.getLogger("pzc.links")
