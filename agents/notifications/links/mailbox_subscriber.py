@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
 from ....delivery.claims import Claim
@@ -26,7 +25,7 @@ from ....delivery.letters import Kept
 from ....delivery.policies import KEEP
 from ....protocol import limits
 from ....protocol.errors import Refused
-from ....protocol.link_messages import Body
+from ....protocol.link_messages import Body, Run
 from ....protocol.records import Record, Records, size_beside
 from ....shm.ring import Ring
 from .packing import MAIL_ROWS, Batch, MailPacking
@@ -224,13 +223,14 @@ class MailboxSubscriber(Subscriber):
 
     def _goes(self, batch: Batch, transport: Transport) -> Batch:
         """Seal what goes, where its reader wants that, and place it where the transport takes it."""
-        notify, _, contents = batch
+        notify, _, runs = batch
+        records: list[Record] = [record for run in runs for record in run.records]
         if self.signs:
-            self._records.seal(contents, self._lock)
-        rows = iter([each.proven if self.signs else each.row for each in contents])
-        for run in notify.runs:
-            run.rows[:] = islice(rows, len(run.rows))
-        if transport.blocks and len(contents) == 1 and self._shares(contents[0].topic):
+            self._records.seal(records, self._lock)
+        for topic, interests, some in runs:
+            rows = [each.proven if self.signs else each.row for each in some]
+            notify.runs.append(Run(topic, interests, rows))
+        if transport.blocks and len(records) == 1 and self._shares(records[0].topic):
             return self._placed(batch, transport, notify.runs[0].rows[0].body)
         return batch
 

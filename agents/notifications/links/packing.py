@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from itertools import islice
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -30,7 +30,18 @@ _number_of = attrgetter("number")
 
 Batch = tuple[Notify, int, Sequence[Any]]
 """What goes at once: a message for the reader; a descriptor that goes with it, to be closed by whoever sends,
--1 for none; the notifications of its rows, `Published` or `Record`."""
+-1 for none; the notifications of its rows, or of a mailbox its `Unpacked` runs, which are not in it yet."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Unpacked(NamedTuple):
+    """A run of a mailbox, out of which whoever sends makes one of rows."""
+
+    topic: str
+    interests: list[int]
+    records: list[Record]
 
 
 class Packing:
@@ -97,10 +108,10 @@ class Packing:
             contents.append(published)
             if published.waited is not None:
                 hurry = True
-        runs = runs_of(entries, rows)
+        runs = runs_of(entries, rows, Run)
         if self._queue.parts and transport.kind != "inproc":
             _say_once(runs, contents)
-        return self._notify(transport, entries[0].position, runs, lent, hurry), fd, contents
+        return self._notify(entries[0].position, len(rows), runs, lent, hurry), fd, contents
 
     def in_block(self, batch: Batch, block: int) -> Batch:
         """A message of one content with that in a block; the same when no descriptor can be had."""
@@ -115,14 +126,14 @@ class Packing:
         rows = [replace(row, body=b"", block=block, size=len(row.body))]
         return replace(notify, runs=[replace(run, rows=rows)], lent=lent), fd, contents
 
-    def sign(self, transport: Transport) -> Batch:
+    def sign(self) -> Batch:
         """A message without notifications, as a sign of life."""
-        return self._notify(transport, self._queue.sent + 1, [], 0, False), -1, []
+        return self._notify(self._queue.sent + 1, 0, [], 0, False), -1, []
 
-    def _notify(self, transport: Transport, first: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
+    def _notify(self, first: int, count: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
         losses: list[Loss] = []
         if self._queue.behind:
-            shown = first + max(0, sum([len(run.rows) for run in runs]) - 1)
+            shown = first + max(0, count - 1)
             for interest, topic, at, total in self._queue.losses(MAX_ITEMS, shown):
                 losses.append(Loss(interest.number, topic, at, total))
         ended: list[Ended] = []
@@ -151,7 +162,7 @@ class Packing:
 
 
 class MailPacking(Packing):
-    """That of a mailbox, whose messages have their rows.
+    """That of a mailbox, whose runs are not packed here.
 
     Args:
         queue: of the reader.
@@ -164,27 +175,28 @@ class MailPacking(Packing):
         self._in_transit = in_transit
 
     def next(self, transport: Transport) -> Batch | None:
-        """See `Packing.next`; the rows are records, out of which whoever sends makes rows."""
+        """See `Packing.next`."""
         if len(self._in_transit) >= IN_TRANSIT:
             return None
         entries = self._queue.take(MAIL_ROWS, transport.limit, transport.blocks)
         if not entries:
             return None
-        records: list[Record] = [entry.message for entry in entries]
-        runs = runs_of(entries, cast("list[Row]", records))
-        return self._notify(transport, entries[0].position, runs, 0, False), -1, records
+        runs = runs_of(entries, [entry.message for entry in entries], Unpacked)
+        return self._notify(entries[0].position, len(entries), [], 0, False), -1, runs
 
 
-def runs_of(entries: Sequence[Sent[Any]], rows: Sequence[Row]) -> list[Run]:
+def runs_of(
+    entries: Sequence[Sent[Any]], rows: Sequence[T], make: Callable[[str, list[int], list[T]], R]
+) -> list[R]:
     """Rows by what is the same for several in succession; there may be fewer of them than entries."""
-    runs: list[Run] = []
+    runs: list[R] = []
     claims: tuple[Claim, ...] = ()
-    same: list[Row] = []
+    same: list[T] = []
     topic = ""
     for entry, row in zip(entries, rows, strict=False):
         if (entry.claims is not claims and entry.claims != claims) or entry.message.topic != topic:
             topic, claims, same = entry.message.topic, entry.claims, []
-            runs.append(Run(topic, list(map(_number_of, claims)), same))
+            runs.append(make(topic, list(map(_number_of, claims)), same))
         same.append(row)
     return runs
 

@@ -285,4 +285,4 @@ class Subscriber(ABC):
 
     def _sign(self, transport: Transport) -> Batch:
         """An empty message, or whatever there is; with the lock."""
-        return self.packing.next(transport) or self.packing.sign(transport)
+        return self.packing.next(transport) or self.packing.sign()
