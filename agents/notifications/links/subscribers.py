@@ -80,7 +80,7 @@ class Subscribers:
         self.ring = Ring(BUFFERS + SPARE)
         self.links: dict[str, Subscriber] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
-        self.on_end: Callable[[Subscriber, Transport | None], object] = lambda *_: None
+        self.on_end: Callable[[Subscriber, Transport | None], object] = lambda _, __: None
         self.on_pause: Callable[[], object] = bool
         self.on_topic: Callable[[str], object] = bool
         self.pause: Callable[[float], object] = time.sleep
