@@ -29,19 +29,21 @@ import logging
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from ...delivery.policies import Inbox
 from ...protocol import limits
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Callback, Notification
 from ...transport.executor import Divisible, Executor
 from ..interfaces import Coroutines
-from .reading import Reading
+from .links.arrivals import Arrival
 
 if TYPE_CHECKING:
     import asyncio
@@ -54,8 +56,8 @@ WAITING_GAPS = 10_000
 """Calls of one subscription's `on_gap` that wait for its callback; further ones are logged instead."""
 
 
-class Called(Reading):
-    """The side of a `Subscription` that calls back.
+class Called(ABC):
+    """The side of a `Subscription` that calls back, which makes ``_inbox`` and ``_mutex``.
 
     Attributes:
         executor: where that happens.
@@ -63,10 +65,13 @@ class Called(Reading):
         proofs: quick calls in succession, as far as they count.
     """
 
+    topic: str
     executor: Runs
     callback_errors: int
     proofs: int
     _callback: Callback | None
+    _inbox: Inbox[Arrival]
+    _mutex: threading.RLock
     _running: threading.RLock | None
     """Held while anything is called; None until then."""
     _errands: deque[Callable[[], object]] | None
@@ -74,6 +79,11 @@ class Called(Reading):
     on_gap: Callable[[Any], object] | None
     _pumping: bool
     """Somebody calls, or will, for what is pending."""
+    _closed: bool
+
+    @abstractmethod
+    def _opened(self, entry: Arrival) -> Notification | None:
+        """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
 
     @property
     def is_quick(self) -> bool:

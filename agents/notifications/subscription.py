@@ -18,18 +18,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Self
 
 from ...delivery.cursor import Gap, gaps_of
 from ...delivery.policies import Inbox, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ProtocolError, Refused
 from ...protocol.notification import Callback, Notification
-from .callbacks import Called, Runs
+from .callbacks import Runs
 from .keys import Keys, every
 from .links import local
 from .links.arrivals import Arrival
 from .metering import Arrivals
+from .reading import Reading
 
 logger = logging.getLogger("pzc.subscription")
 
@@ -37,7 +37,7 @@ CALLBACK_TIMEOUT = 5.0
 """Seconds that `Subscription.close` waits for a callback that is running."""
 
 
-class Subscription(Called):
+class Subscription(Reading):
     """Notifications of one topic, by callback or by `recv` and iteration.
 
     Always: ``received + dropped + throttled + ignored + pending = published since it began``. A loss on
@@ -263,9 +263,3 @@ class Subscription(Called):
         running = self._running
         if running is not None and running.acquire(timeout=CALLBACK_TIMEOUT):
             running.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
