@@ -19,6 +19,7 @@ from pzc.agents.notifications.links import open_links, transports
 from pzc.protocol.link_messages import Notify
 
 from tests.agents.inside import give_up_unix
+from tests.agents.receiving import busy_helpers, leased
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 
@@ -144,3 +145,16 @@ def test_a_forked_child_has_no_links() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
         publisher.publish("t", 1)
         assert subscription.recv(TIMEOUT).content == 1
+
+
+def test_a_broken_link_whose_publisher_moves_again_and_again_takes_one_helper() -> None:
+    with Agent() as reader, leased() as received:
+        publisher = Agent()
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+        with busy_helpers():
+            publisher.stop()
+            wait_until(lambda: (open_links.statistics(subscription) or {})["transport"] == "none")
+            for port in range(1, 6):
+                open_links.move(subscription, f"tcp://127.0.0.1:{port}")
+            assert sum(map(len, received.helpers._waiting)) == 1
+            subscription.close()

@@ -187,11 +187,9 @@ class Link:
 
     def move(self, endpoint: str) -> None:
         """Its publisher is at another endpoint from now on; any thread."""
-        if self._carriers.move(self.peer.endpoint, endpoint):
-            if (transport := self._transport) is not None:
-                transport.close()
-            else:
-                self._receiver.helpers.submit(self._try_again)
+        moved, transport = self._carriers.move(self.peer.endpoint, endpoint), self._transport
+        if moved and transport is not None:  # else a helper goes there with its next attempt
+            transport.close()
 
     def subscriptions(self) -> list[Subscription]:
         """All of the link."""
