@@ -203,7 +203,11 @@ class Linking:
             elif name is None:
                 subscriber = self._new(link, owner, arrays)
             else:
-                subscriber, then = self._new_mailbox(message, owner, arrays, name)
+                subscribers.check_open()
+                subscriber, before = subscribers.mailboxes.open(link, owner, arrays, name, message.tenure)
+                subscribers.add(subscriber)
+                if before is not None:
+                    then = subscribers.forget(before, "another process reads it now")
         then()
         self._looking.watch()
         return subscriber
@@ -219,18 +223,6 @@ class Linking:
         subscriber = LinkSubscriber(link, owner, arrays, subscribers.lock, subscribers.ring, time.monotonic())
         subscribers.add(subscriber)
         return subscriber
-
-    def _new_mailbox(
-        self, message: Open, owner: Owner, arrays: bool, name: str
-    ) -> tuple[Subscriber, Callable[[], object]]:
-        """It, and what is to be called without the lock."""
-        subscribers = self._subscribers
-        subscribers.check_open()
-        subscriber, before = subscribers.mailboxes.open(message.link, owner, arrays, name, message.tenure)
-        subscribers.add(subscriber)
-        return subscriber, bool if before is None else subscribers.forget(
-            before, "another process reads it now"
-        )
 
     def _find(self, link: str, owner: Owner) -> Subscriber | None:
         """The link of that id.
