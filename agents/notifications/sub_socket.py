@@ -224,11 +224,11 @@ class SubSocket:
 
     def followers(self, endpoint: str) -> list[Subscription]:
         """The subscriptions to whoever is known at a REP endpoint; any thread."""
-        return [share.subscription for share in self._loop.run(partial(self._at, endpoint))]
+        return self._loop.run(partial(self._followers, endpoint))
 
-    def _at(self, endpoint: str) -> list[BroadcastShare]:
+    def _followers(self, endpoint: str) -> list[Subscription]:
         sources = [each for each in self._sources.values() if each.peer.endpoint == endpoint]
-        return [share for source in sources for share in source.everyone()]
+        return [share.subscription for source in sources for share in source.everyone()]
 
     def moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
         """The agent behind a REP endpoint answered a new handshake as ``peer``; any thread but I/O.

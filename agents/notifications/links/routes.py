@@ -67,7 +67,7 @@ class Routes:
             self._buffers += about.buffers - (0 if before is None else before.buffers)
             self._advertised[topic] = about
             self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
-            for subscriber in self._live():
+            for subscriber in self.live():
                 for interest in subscriber.claims(topic):
                     if not interest.lossy:
                         interest.window = min(interest.policy.bound, about.buffers)
@@ -122,7 +122,7 @@ class Routes:
 
     def _find(self, topic: str) -> Route:
         with self._lock:
-            live, about = self._live(), self.about(topic)
+            live, about = self.live(), self.about(topic)
             for subscriber in live:
                 begun = {each.number for each in subscriber.claims(topic)} if subscriber.everything else ()
                 for number, wanted in subscriber.everything.items():
@@ -141,7 +141,8 @@ class Routes:
                 self._known = {topic: route}
             return route
 
-    def _live(self) -> list[LinkSubscriber]:
+    def live(self) -> list[LinkSubscriber]:
+        """The links that are no mailboxes; with the lock."""
         return [subscriber for subscriber in self._links.values() if isinstance(subscriber, LinkSubscriber)]
 
     def renew(self) -> None:
@@ -151,7 +152,7 @@ class Routes:
 
     def renew_transports(self) -> None:
         """The transport of a link has changed; with the lock."""
-        lossy = (subscriber for subscriber in self._live() if subscriber.lossy)
+        lossy = (subscriber for subscriber in self.live() if subscriber.lossy)
         self._ring.lossy = Most().leased * sum(subscriber.takes_blocks for subscriber in lossy)
         self._change()
 

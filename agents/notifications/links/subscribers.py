@@ -361,9 +361,7 @@ class Subscribers:
     def live(self) -> list[LinkSubscriber]:
         """Those of them that are no mailboxes."""
         with self.lock:
-            return [
-                subscriber for subscriber in self.links.values() if isinstance(subscriber, LinkSubscriber)
-            ]
+            return self.routes.live()
 
     def statistics(self) -> dict[str, Any]:
         """Every link, and the shared memory."""
