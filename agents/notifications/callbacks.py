@@ -171,14 +171,11 @@ class Called(ABC):
                     entry.consumed()
                 await asyncio.sleep(0)  # others come in between
 
-    def _submit(self, function: Callable[[], None]) -> None:
-        with suppress(AgentClosed):
-            self.executor.submit(function)
-
     def _tell(self, function: Callable[[Any], object], argument: object, *, last: bool = False) -> None:
         """Call something else of the user's, in its turn; after the end only what is ``last``."""
         needed = function is not self.on_gap
-        self._submit(partial(self._do, partial(self._call, function, argument, last), needed))
+        with suppress(AgentClosed):
+            self.executor.submit(partial(self._do, partial(self._call, function, argument, last), needed))
 
     def _call(self, function: Callable[[Any], object], argument: object, last: bool) -> None:
         try:
