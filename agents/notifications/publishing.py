@@ -26,7 +26,7 @@ from .links.linking import Linking
 from .links.loans import lend
 from .links.published import Published
 from .links.subscribers import Subscribers
-from .links.topics import Advertised, advertised
+from .links.topics import advertised
 from .publisher import Publisher
 from .readers import OnReaders, Readers
 from .statistics import topics_told
@@ -112,7 +112,7 @@ class Publishing:
             self.subscribers, loop, counters, protocol, agent_id, name, replies, self.readers.changed,
             self.publisher.retained, self.publisher.declared, partition,
         )  # fmt: skip
-        self.subscribers.routes.usual = self._say_usual if topics else None
+        self.subscribers.routes.usual = topics.of if topics else None
         self.words: dict[str, Word] = {"link": self.linking.answer}
 
     def start(self) -> None:
@@ -289,11 +289,6 @@ class Publishing:
         """
         self._check_usable()
         self.readers.on_readers(topic, callback)
-
-    def _say_usual(self, topic: str) -> Advertised | None:
-        """What the settings file says of a topic; None for nothing. Called once for each topic."""
-        said = self._topics.of(topic)
-        return advertised(said) if said else None
 
     def statistics(self) -> dict[str, Any]:
         """What was published of each topic, and how it is with links and mailboxes."""

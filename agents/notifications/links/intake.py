@@ -85,7 +85,7 @@ class Intake:
         self._counted = counters.tally()  # by one thread at a time
         self._mapped = Mapped()
         self._complained: set[str] = set()
-        self._accepted: dict[str, bool] = {}
+        self._accepted: set[str] = set()
         self._trusted = protocol.codec.trusted
 
     def map_anew(self) -> None:
@@ -300,12 +300,10 @@ class Intake:
         return found
 
     def _accepts(self, name: str) -> bool:
-        known = self._accepted.get(name)
-        if known is None:
-            accepted = self._protocol.codec.accept_serializers
-            known = name in accepted or serializers.family(name) in accepted
-            if known:  # others come in any number
-                self._accepted[name] = True
+        accepted = self._protocol.codec.accept_serializers
+        known = name in accepted or serializers.family(name) in accepted
+        if known:  # others come in any number
+            self._accepted.add(name)
         return known
 
     def _complain(self, topic: str, error: ProtocolError) -> ProtocolError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ....delivery.ahead import Most
 from ....shm.ring import BUFFERS, Ring
@@ -13,7 +14,7 @@ from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .publication import Route, route_of
 from .subscriber import Subscriber
-from .topics import Advertised, Wanted
+from .topics import Advertised, Wanted, advertised
 
 SPARE = 2
 """Blocks beside those that readers have: one that is written, one whose writer still looks at it."""
@@ -36,7 +37,7 @@ class Routes:
     Attributes:
         version: another one after each change.
         changes: how often what readers want has changed.
-        usual: what is said of topics that nobody advertised; None for nothing of any.
+        usual: as `TopicSettings.of`; None when nothing is said of any topic.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Routes:
         self._buffers = 0  # of all of them
         self._known: dict[str, Route] = {}
         self.version = self.changes = 0
-        self.usual: Callable[[str], Advertised | None] | None = None
+        self.usual: Callable[[str], Mapping[str, Any]] | None = None
 
     def advertise(self, topic: str, about: Advertised) -> None:
         """Say how a topic differs from the defaults; links that are open follow."""
@@ -82,12 +83,15 @@ class Routes:
 
     def about(self, topic: str) -> Advertised:
         """What is said of a topic."""
-        return self._advertised.get(topic) or (_DEFAULT if self.usual is None else self._begin_usual(topic))
+        usual = self.usual
+        return self._advertised.get(topic) or (
+            _DEFAULT if usual is None else self._begin(topic, usual(topic))
+        )
 
-    def _begin_usual(self, topic: str) -> Advertised:
-        about = None if self.usual is None else self.usual(topic)
-        if about is None:
+    def _begin(self, topic: str, said: Mapping[str, Any]) -> Advertised:
+        if not said:
             return _DEFAULT
+        about = advertised(said)
         with self._lock:
             if topic not in self._advertised and len(self._advertised) < _MAX_ROUTES:
                 self.advertise(topic, about)
