@@ -154,12 +154,12 @@ class Linking:
         if message.name is not None:
             raise Refused("a mailbox keeps what was encoded: open it over unix or tcp")
         subscriber = self._open(message, owner, True)
-        epoch = self._protocol.epoch
-        if subscriber.transport is None:
+        epoch, before = self._protocol.epoch, subscriber.transport
+        if not isinstance(before, LocalTransport) or before.link is not link:
             transport = LocalTransport(
                 link, self._agent_id, self._name, epoch, owner.key_id, self._partition, self._declared.names
             )
-            self._subscribers.attach(subscriber, transport, 0, bool)
+            self._subscribers.attach(subscriber, transport, message.received, bool)
         return Opened(epoch)
 
     def _on_open(self, request: Request, owner: Owner, message: Open) -> None:
