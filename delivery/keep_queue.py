@@ -42,8 +42,7 @@ from typing import Generic
 from .claim_queue import OVERHEAD, ClaimQueue
 from .claims import Loss, M
 from .interests import thin
-from .largest import Largest
-from .letters import Kept, Letter, Part, Sum, alike
+from .letters import Kept, Largest, Letter, Part, Sum, alike
 from .policies import Policy
 from .under_way import UnderWay
 
