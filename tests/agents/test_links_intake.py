@@ -14,9 +14,8 @@ import pytest
 from pzc import Gap, Notification, Protocol, Subscription, drop
 from pzc.agents.client.peers import Peer
 from pzc.agents.notifications.links.intake import Intake
-from pzc.agents.notifications.links.link_shares import LinkShare
 from pzc.agents.notifications.links.reader_transports import Received
-from pzc.agents.notifications.links.roster import Roster
+from pzc.agents.notifications.links.roster import LinkShare, Roster
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
 from pzc.protocol.limits import Limits
 from pzc.protocol.link_messages import Ended, Loss, Notify, Row, Run

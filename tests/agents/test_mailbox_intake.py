@@ -11,10 +11,9 @@ import pytest
 
 from pzc import Gap, Keyring, Subscription, acknowledge, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
-from pzc.agents.notifications.links.link_shares import MailboxShare
 from pzc.agents.notifications.links.mailbox import MailboxIntake
 from pzc.agents.notifications.links.reader_transports import Received
-from pzc.agents.notifications.links.roster import Roster
+from pzc.agents.notifications.links.roster import MailboxShare, Roster
 from pzc.protocol import serializers
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind

@@ -32,10 +32,9 @@ from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
 from .arrivals import Arrival, HeldArrivals, LeftOut, Make, Together, alone
-from .link_shares import LinkShare
 from .reader_transports import Received
 from .reception import Call, Errand
-from .roster import Roster, Wanting
+from .roster import LinkShare, Roster, Wanting
 
 logger = logging.getLogger("pzc.links")
 

@@ -44,12 +44,11 @@ from .asking import RETRY, Asked, Asking
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
 from .intake import Intake
-from .link_shares import LinkShare, MailboxShare
 from .mailbox import MailboxIntake
 from .reader_transports import LinkOver, ReaderTransport, Received, expected
 from .reception import Reception
 from .reports import AcknowledgementScheduler, Reports
-from .roster import Roster
+from .roster import LinkShare, MailboxShare, Roster
 
 logger = logging.getLogger("pzc.links")
 

@@ -39,10 +39,9 @@ from ....transport.wire import Protocol
 from ..columns import Burst, Sink
 from .arrivals import Arrival, HeldArrivals, Make, Together
 from .intake import Decoded, Handed, Intake, OnNews
-from .link_shares import LinkShare
 from .reader_transports import Received
 from .reception import Call, Errand
-from .roster import Roster, Wanting
+from .roster import LinkShare, Roster, Wanting
 
 _SEALED = bytes((Suite.AES256_GCM,))
 
