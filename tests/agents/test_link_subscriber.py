@@ -12,9 +12,9 @@ import pytest
 from pzc import block, drop
 from pzc.agents.notifications.links.link_subscriber import LinkSubscriber
 from pzc.agents.notifications.links.published import Published
-from pzc.agents.notifications.links.subscriber import Owner
 from pzc.agents.notifications.links.topics import Wanted
 from pzc.protocol.link_messages import MAX_ITEMS, Notify
+from pzc.protocol.message import Identity
 from pzc.shm.ring import Ring
 
 
@@ -39,7 +39,7 @@ class Kept:
 
 @pytest.fixture
 def subscriber() -> LinkSubscriber:
-    return LinkSubscriber("link", Owner("agent", ""), True, threading.RLock(), Ring(1), 0.0)
+    return LinkSubscriber("link", Identity("", "agent"), True, threading.RLock(), Ring(1), 0.0)
 
 
 def follow(subscriber: LinkSubscriber, number: int, topic: str) -> None:

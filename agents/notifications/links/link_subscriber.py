@@ -28,12 +28,13 @@ from typing import Any
 from ....delivery.claims import Claim, Entry, Interest, summary
 from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
+from ....protocol.message import Identity
 from ....shm.ring import Ring
 from ..filters import ANY
 from ..metering import Sampled
 from .packing import Batch, Packing
 from .published import Published
-from .subscriber import Owner, Subscriber
+from .subscriber import Subscriber
 from .topics import Wanted
 from .transports import Transport
 
@@ -60,7 +61,7 @@ class LinkSubscriber(Subscriber):
     queue: SendQueue[Published]
 
     def __init__(
-        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
     ) -> None:  # fmt: skip
         queue: SendQueue[Published] = SendQueue(self._flows)
         super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring))

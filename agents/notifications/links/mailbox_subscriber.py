@@ -26,10 +26,11 @@ from ....delivery.policies import KEEP
 from ....protocol import limits
 from ....protocol.errors import Refused
 from ....protocol.link_messages import Body, Run
+from ....protocol.message import Identity
 from ....protocol.records import Record, Records, size_beside
 from ....shm.ring import Ring
 from .packing import MAIL_ROWS, Batch, MailPacking
-from .subscriber import Owner, Subscriber
+from .subscriber import Subscriber
 from .topics import Wanted
 from .transports import UNIX_LIMIT, Transport
 
@@ -67,7 +68,7 @@ class MailboxSubscriber(Subscriber):
     queue: KeepQueue[Record]
 
     def __init__(
-        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring,
+        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring,
         shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxSubscriber | None,
         records: Records, room: int,
     ) -> None:  # fmt: skip

@@ -12,26 +12,20 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....delivery.claim_queue import ClaimQueue
 from ....delivery.claims import Claim
 from ....delivery.liveness import Liveness
 from ....protocol.errors import TypeMismatch
 from ....protocol.link_messages import Applied, Ended
+from ....protocol.message import Identity
 from ....shm.ring import Ring
 from ..declared import Declared
 from ..filters import ANY
 from .packing import Batch, Packing
 from .topics import Wanted
 from .transports import Transport
-
-
-class Owner(NamedTuple):
-    """Who opened a link: an agent, and the key that signed its request, empty without keys."""
-
-    agent: str
-    key_id: str
 
 
 class Subscriber(ABC):
@@ -58,7 +52,7 @@ class Subscriber(ABC):
     """
 
     def __init__(
-        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
         queue: ClaimQueue[Any, Any], packing: Packing,
     ) -> None:  # fmt: skip
         self.link = link
