@@ -39,13 +39,11 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import count, islice
 from typing import Generic
 
-from .claim_queue import OVERHEAD, ClaimQueue
+from .claim_queue import OVERHEAD, ClaimQueue, UnderWay
 from .claims import Loss, M
 from .interests import thin
-from .largest import Largest
-from .letters import Kept, Letter, Part, Sum, alike
+from .letters import Kept, Largest, Letter, Part, Sum, alike
 from .policies import Policy
-from .under_way import UnderWay
 
 MOST = 1_000_000
 """Messages that wait for one reader; beyond that the oldest makes room, whosever it is."""

@@ -42,6 +42,11 @@ class Kept:
     def __len__(self) -> int:
         return len(self._in_order)
 
+    @property
+    def topics(self) -> list[str]:
+        """Those of which something is kept, sorted."""
+        return sorted(self._by_topic)
+
     def keep(self, topic: str, row: Row) -> None:
         """Keep a notification as the last of its topic and key."""
         self.leave_out(topic, row.key)

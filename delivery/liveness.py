@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Literal
 
 from ..protocol import limits
-from ..protocol.errors import ConfigError
 
 State = Literal["alive", "stalled", "lost"]
 
@@ -29,35 +28,19 @@ class Liveness:
     Times are seconds of one monotonic clock.
 
     Args:
-        now: the link opens: both ends count as heard.
-        stalled: seconds of silence after which the other end is stalled; default `Limits.stalled`, at
-            most three quarters of ``lost``.
-        lost: seconds of silence after which it is lost, more than ``stalled``; default `Limits.silence`.
-        beat: seconds between two signs of life of this end; default `Limits.sign_of_life`, at most a quarter
-            of ``lost``.
-
-    Raises:
-        ConfigError: when ``0 < beat``, ``0 < stalled < lost`` does not hold.
+        now: the link opens: both ends count as heard. The other end is stalled after `Limits.stalled`, and
+            at most three quarters of `Limits.silence`, and lost after that; this end speaks each
+            `Limits.sign_of_life`, and at least each quarter of it.
     """
 
     __slots__ = ("_beat", "_heard", "_lost", "_spoke", "_stalled")
 
-    def __init__(
-        self, now: float, stalled: float | None = None, lost: float | None = None, beat: float | None = None
-    ) -> None:
-        lost = limits.current.silence if lost is None else lost
-        stalled = min(limits.current.stalled, 0.75 * lost) if stalled is None else stalled
-        beat = min(limits.current.sign_of_life, 0.25 * lost) if beat is None else beat
-        if not (0 < stalled < lost and beat > 0):
-            raise ConfigError(
-                f"a link cannot be stalled after {stalled} s, lost after {lost} s and beat every {beat} s: "
-                "expected 0 < stalled < lost and a beat above 0"
-            )
-        self._stalled = stalled
-        self._lost = lost
-        self._beat = beat
-        self._heard = now
-        self._spoke = now
+    def __init__(self, now: float) -> None:
+        current = limits.current
+        self._lost = current.silence
+        self._stalled = min(current.stalled, 0.75 * current.silence)
+        self._beat = min(current.sign_of_life, 0.25 * current.silence)
+        self._heard = self._spoke = now
 
     def heard(self, now: float) -> None:
         """Something came from the other end."""

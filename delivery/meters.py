@@ -35,14 +35,14 @@ class Spread(NamedTuple):
     """What a histogram tells of its values; zeros when it has none.
 
     Attributes:
-        number: of values.
+        measured: how many values.
         min: the least.
         mean: of all.
         max: the largest.
         p99: 99 of 100 are at most this, to within 3.2 %.
     """
 
-    number: int = 0
+    measured: int = 0
     min: float = 0.0
     mean: float = 0.0
     max: float = 0.0

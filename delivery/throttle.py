@@ -27,12 +27,11 @@ class Throttle:
         ConfigError: for another rate.
     """
 
-    __slots__ = ("_last", "_period", "rate_hz")
+    __slots__ = ("_last", "_period")
 
     def __init__(self, rate_hz: float) -> None:
         if not rate_hz > 0:
             raise ConfigError(f"throttle is {rate_hz}, expected more than 0 messages per second")
-        self.rate_hz = rate_hz
         self._period = 1.0 / rate_hz
         self._last: float | None = None
 

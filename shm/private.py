@@ -66,7 +66,7 @@ class Private:
     def copy(self, size: int) -> memoryview:
         """The first ``size`` bytes in memory of their own; errors as `view`."""
         copied = np.empty(size, np.uint8)
-        copied[:] = np.frombuffer(self.view(size, _nothing), np.uint8)
+        copied[:] = np.frombuffer(self.view(size, bool), np.uint8)
         return copied.data
 
     def renew(self) -> bool:
@@ -81,10 +81,6 @@ class Private:
             except OSError:
                 return False
         return True
-
-
-def _nothing() -> None:
-    """Nobody is told of the end of a view."""
 
 
 def _written(address: int, size: int) -> bool:

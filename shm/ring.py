@@ -8,7 +8,6 @@ All bookkeeping is here, in the publisher: nothing in shared memory can be held 
     WRITING  publish to holders               LIVE     each has a lease; the slot's buffer is taken away
     WRITING  publish to nobody, abandon       FREE
     WRITING  its slot and views forgotten     FREE     with the next allocate
-    LIVE     lend                             LIVE
     LIVE     end of the last lease            FREE
     LIVE     gone: a holder died              RETIRED  it may have views for ever: never written again
     RETIRED  end of the last lease            -        let go
@@ -16,6 +15,9 @@ All bookkeeping is here, in the publisher: nothing in shared memory can be held 
 
 A free block of which a view of its former writer is left is not written again before that is gone; when
 its place is needed it is let go instead.
+
+To write into pages that were written before costs a tenth of what fresh ones cost; so a free block is kept
+for a while, and the one that was used last is used next.
 """
 
 from __future__ import annotations
@@ -23,25 +25,36 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import limits
 from ..protocol.lazily import Lazily
-from . import warm
 from .blocks import Block
 
 if TYPE_CHECKING:
     import numpy as np
 else:
     np = Lazily("numpy")
+
 BUFFERS = 32
 """Blocks of a publisher unless it is told otherwise."""
 
 MAX_BYTES = 1 << 30
 """Bytes of all blocks of a publisher."""
 
+KEPT = 3
+"""Free blocks of a publisher that are kept however large they are: those used last take turns.
+
+One is written while a loop's variable still shows the one before, and a reader is late with a third.
+"""
+
+LATELY = 1000
+"""Allocations after which a free block is let go: a new one is dear, and readers are late in bursts."""
+
+LEAST = 1 << 16
+"""Bytes of the smallest block, of which all others are multiples."""
 
 _NOTHING = memoryview(b"")
 
@@ -109,13 +122,11 @@ class Ring:
     Args:
         buffers: blocks that may be written or leased at once.
         max_bytes: of all blocks together.
-        kept: as `warm.surplus`.
-        lately: likewise.
+        kept: how many of those used last are kept however large they are; the last one however long.
+        lately: allocations without it after which a free one is let go.
 
     Attributes:
         lossy: more blocks, for readers that nobody waits for.
-        on_free: called without the lock when there may be room for another slot. A waiting publisher
-            should look again from time to time all the same: nobody tells when a forgotten view goes.
         full: why the last `allocate` gave none: True when it may once a slot is free, False when the
             memory was refused.
         refused: how often memory was refused.
@@ -125,14 +136,13 @@ class Ring:
         self,
         buffers: int = BUFFERS,
         max_bytes: int = MAX_BYTES,
-        kept: int = warm.KEPT,
-        lately: int = warm.LATELY,
+        kept: int = KEPT,
+        lately: int = LATELY,
     ) -> None:
         if buffers < 1:
             raise ValueError(f"a ring has at least one buffer, not {buffers}")
         self.buffers = buffers
         self.lossy = 0
-        self.on_free: Callable[[], object] | None = None
         self.full = False
         self.refused = self._retired = 0
         self._max_bytes = max_bytes
@@ -159,7 +169,7 @@ class Ring:
             self._turn += 1
             if self._writing:
                 self._collect()
-            largest = max(4 * size, warm.LEAST)
+            largest = max(4 * size, LEAST)
             for entry in reversed(self._free.values()):
                 # It has room, wastes little, and no writer still sees it.
                 if size <= entry.block.size <= largest and not entry.is_seen():
@@ -167,7 +177,7 @@ class Ring:
                     self._free_bytes -= entry.block.size
                     self._writing[entry.block_id] = entry
                     return Slot(entry, size)
-            if not self._reserve(warm.rounded(size)):
+            if not self._reserve(_rounded(size)):
                 return None
         return self._create(size)
 
@@ -185,9 +195,8 @@ class Ring:
                 return
             self._writing.pop(slot.block, None)
             entry.holders.update(holders)
-            freed = not entry.holders and self._settle(entry)
-        if freed and self.on_free is not None:
-            self.on_free()
+            if not entry.holders:
+                self._settle(entry)
 
     def abandon(self, slot: Slot) -> None:
         """Give back a slot that is not published; one that was is left alone."""
@@ -197,30 +206,15 @@ class Ring:
                 if entry is not None:
                     self._writing.pop(slot.block, None)
                     self._settle(entry)
-            self._tell(True)
-
-    def lend(self, block: int, holder: Hashable) -> None:
-        """Lend a live block to one more.
-
-        Raises:
-            ValueError: when nobody holds it, so that it may have been written again.
-        """
-        with self._lock:
-            entry = self._entries.get(block)
-            if entry is None or not entry.holders:
-                raise ValueError(f"block {block} is held by nobody and cannot be lent")
-            entry.holders.add(holder)
 
     def end(self, block: int, holder: Hashable) -> None:
         """A holder does not need a block any longer; nothing when it did not hold it."""
         with self._lock:
             entry = self._entries.get(block)
-            if entry is None or holder not in entry.holders:
-                return
-            entry.holders.discard(holder)
-            freed = not entry.holders and self._settle(entry)
-        if freed and self.on_free is not None:
-            self.on_free()
+            if entry is not None and holder in entry.holders:
+                entry.holders.discard(holder)
+                if not entry.holders:
+                    self._settle(entry)
 
     def gone(self, holder: Hashable) -> list[int]:
         """A holder died: what it held is never written again, and closed once nobody else holds it.
@@ -239,7 +233,6 @@ class Ring:
                     retired.append(entry.block_id)
                     self._settle(entry)
             self._retired += len(retired)
-        self._tell(bool(retired))
         return retired
 
     def knows(self, holder: Hashable, block: int) -> bool:
@@ -296,7 +289,6 @@ class Ring:
             for entry in list(self._entries.values()):
                 self._let_go(entry)
             self._dropped.clear()
-        self._tell(True)
 
     def _collect(self) -> None:
         for entry in list(self._writing.values()):
@@ -325,12 +317,11 @@ class Ring:
 
     def _create(self, size: int) -> Slot | None:
         """A slot in a new block, for which there is room."""
-        block, reserved = None, warm.rounded(size)
+        block, reserved = None, _rounded(size)
         try:
             block = self._made(reserved) or self._made(reserved)
         finally:
             slot = self._enter(block, size, reserved)
-        self._tell(slot is None)
         return slot
 
     def _enter(self, block: Block | None, size: int, reserved: int) -> Slot | None:
@@ -358,25 +349,27 @@ class Ring:
                     self._let_go(entry)
             return None
 
-    def _settle(self, entry: _Entry) -> bool:
-        """Free an entry that nobody holds or writes any longer."""
+    def _settle(self, entry: _Entry) -> None:
+        """Free an entry if nobody holds or writes it any longer."""
         if entry.holders or entry.block_id in self._writing:
-            return False
+            return
         if entry.retired:
             self._let_go(entry)
-            return True
+            return
         self._free[entry.block_id], entry.turn = entry, self._turn
         self._free_bytes += entry.block.size
         oldest = next(iter(self._free.values()))
         if self._free_bytes > limits.current.free_bytes or self._turn - oldest.turn > self._lately:
             self._trim()
-        return True
 
     def _trim(self) -> None:
-        """Let go of what is not worth keeping."""
-        free, most = list(self._free.values()), limits.current.free_bytes
-        for other in warm.surplus(free, self._turn, most, self._kept, self._lately):
-            self._let_go(other)
+        """Let go of what is not worth keeping, the one longest unused first."""
+        free, excess = list(self._free.values()), self._free_bytes - limits.current.free_bytes
+        for left, each in zip(range(len(free) - 1, -1, -1), free, strict=True):
+            late = self._turn - each.turn > self._lately
+            if (excess > 0 and left >= self._kept) or (late and (left or not self._kept)):
+                excess -= each.block.size
+                self._let_go(each)
 
     def _let_go(self, entry: _Entry) -> None:
         del self._entries[entry.block_id]
@@ -392,7 +385,7 @@ class Ring:
     def _count(self, blocks: int, size: int) -> None:
         self._blocks, self._bytes = self._blocks + blocks, self._bytes + size
 
-    def _tell(self, freed: bool) -> None:
-        on_free = self.on_free
-        if freed and on_free is not None:
-            on_free()
+
+def _rounded(size: int) -> int:
+    """Bytes of a new block for a content of ``size`` bytes."""
+    return -(-size // LEAST) * LEAST

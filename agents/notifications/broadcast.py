@@ -26,13 +26,12 @@ from ...transport.loop import Loop
 from ...transport.sending import Sending
 from ...transport.watch import Watch
 from ...transport.wire import Protocol
-from .filters import Filters
+from .filters import Filters, Voice, Voices
 from .heartbeat import Heartbeat, beat_filter
 from .links.encoding import Encoding
 from .links.gathering import SMALL
 from .links.publication import Publication
 from .links.topics import Advertised
-from .voices import Voice, Voices
 
 logger = logging.getLogger("pzc.publisher")
 

@@ -76,6 +76,8 @@ class Called(ABC):
     """Held while anything is called; None until then."""
     _errands: deque[Callable[[], object]] | None
     """What else is to be called, in order; None until then."""
+    _told: deque[tuple[Callable[[], object], bool]] | None
+    """What else the executor is to have called, in order, and whether it is needed; None until then."""
     on_gap: Callable[[Any], object] | None
     _pumping: bool
     """Somebody calls, or will, for what is pending."""
@@ -171,14 +173,15 @@ class Called(ABC):
                     entry.consumed()
                 await asyncio.sleep(0)  # others come in between
 
-    def _submit(self, function: Callable[[], None]) -> None:
-        with suppress(AgentClosed):
-            self.executor.submit(function)
-
     def _tell(self, function: Callable[[Any], object], argument: object, *, last: bool = False) -> None:
         """Call something else of the user's, in its turn; after the end only what is ``last``."""
-        needed = function is not self.on_gap
-        self._submit(partial(self._do, partial(self._call, function, argument, last), needed))
+        with self._mutex, suppress(AgentClosed):  # threads of the executor may overtake one another
+            if self._told is None:
+                self._told = deque()
+            if self.executor.submit(self._do_told):
+                self._told.append(
+                    (partial(self._call, function, argument, last), function is not self.on_gap)
+                )
 
     def _call(self, function: Callable[[Any], object], argument: object, last: bool) -> None:
         try:
@@ -187,23 +190,29 @@ class Called(ABC):
         except BaseException as error:  # even SystemExit may end one callback only
             self._failed(error)
 
-    def _do(self, errand: Callable[[], object], needed: bool = True) -> None:
-        """Call it now, or let whoever calls for this subscription do so next.
-
-        Args:
-            errand: to be called.
-            needed: whatever else waits.
-        """
+    def _do(self, errand: Callable[[], object]) -> None:
+        """Call it now, or let whoever calls for this subscription do so next."""
         with self._mutex:
-            if self._errands is None:
-                self._errands = deque()
-            if not needed and len(self._errands) >= WAITING_GAPS:
-                logger.warning(
-                    "on_gap of topic %s is not called for every gap: it waits for a callback", self.topic
-                )
-                return
-            self._errands.append(errand)
+            self._wait_for_turn(errand, True)
         self._do_errands()
+
+    def _do_told(self) -> None:
+        """As `_do`, with the oldest that was told."""
+        with self._mutex:
+            if self._told:
+                self._wait_for_turn(*self._told.popleft())
+        self._do_errands()
+
+    def _wait_for_turn(self, errand: Callable[[], object], needed: bool) -> None:
+        """It is called next; what is not ``needed`` only while not too much waits. With the mutex."""
+        if self._errands is None:
+            self._errands = deque()
+        if needed or len(self._errands) < WAITING_GAPS:
+            self._errands.append(errand)
+        else:
+            logger.warning(
+                "on_gap of topic %s is not called for every gap: it waits for a callback", self.topic
+            )
 
     def _do_errands(self) -> None:
         running, errands = self._running or self._make_running(), self._errands

@@ -45,19 +45,17 @@ class Declared:
         names: what was said of each topic, as text.
     """
 
-    __slots__ = ("_complaints", "_passed", "classes", "names")
+    __slots__ = ("_complaints", "classes", "names")
 
     def __init__(self) -> None:
         self.classes: dict[str, type] = {}
         self.names: dict[str, str] = {}
-        self._passed: dict[str, set[type]] = {}
         self._complaints: set[tuple[str, ...]] = set()
 
     def say(self, topic: str, given: str | type) -> None:
         """The messages of a topic are this from now on."""
         self.names[topic] = type_name(given)
         found = getattr(builtins, given, None) if isinstance(given, str) else given
-        self._passed.pop(topic, None)
         if isinstance(found, type):
             self.classes[topic] = found
         else:
@@ -65,8 +63,8 @@ class Declared:
 
     def forget(self, topic: str) -> None:
         """Nothing is said of a topic any more."""
-        for said in (self.names, self.classes, self._passed):
-            said.pop(topic, None)
+        self.names.pop(topic, None)
+        self.classes.pop(topic, None)
 
     def of(self, topics: Iterable[str]) -> dict[str, str]:
         """What was said of these topics, as far as something was; of ``*`` of all."""
@@ -103,11 +101,8 @@ class Declared:
             TypeMismatch: naming both types.
         """
         declared = self.classes.get(topic)
-        if declared is None or type(content) in (passed := self._passed.setdefault(topic, set())):
-            return
-        if not isinstance(content, declared):
+        if declared is not None and not isinstance(content, declared):
             raise TypeMismatch(
                 f"topic {topic!r} was advertised with messages of type {type_name(declared)}, and this is "
                 f"one of type {type_name(type(content))}; nothing was published"
             )
-        passed.add(type(content))

@@ -1,6 +1,6 @@
-"""Filters: who asked for what at a PUB endpoint. Pure state; the publisher holds a lock around it.
+"""Filters: who asked for what at a PUB endpoint, and in which voices that is broadcast.
 
-::
+Pure state; the publisher holds a lock around it::
 
     message of the XPUB socket                   effect
     1 + bytes                                    that filter is held
@@ -15,16 +15,25 @@ Only marks are counted one by one; a socket may ask for the same filter any numb
 
 A mark also remembers the last number of its topic when it came: what is numbered later reaches the
 subscription, and what was numbered before is not part of it.
+
+A voice is a dialect and a sender::
+
+    dialect   sender
+    PZC01     the agent id
+    PZC00     the REP endpoint
+    PZC00     behind a wildcard address: each name, with its port, by which filters of originals call it, too:
+              an original listens to the endpoint that it reached the agent by
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ...protocol import limits
-from ...protocol.frames import PZC00, PZC01
+from ...protocol.frames import MAX_HEADER, PZC00, PZC01, topic_filter
+from ...transport.endpoints import as_original, at_port_of, is_wildcard
 
 ANY = "*"
 """Topic of a subscription to everything that an agent publishes."""
@@ -34,6 +43,12 @@ MARK_TOPIC = "__placed__"
 
 MAX_LENGTH = 4096
 """Longest filter in bytes, its first byte included."""
+
+MAX_NAMES = 64
+"""Most names by which originals are served that have reached one wildcard address."""
+
+Voice = tuple[str, str]
+"""Dialect and sender."""
 
 
 def mark_filter(agent_id: str, mark: str, topic: str) -> bytes:
@@ -166,3 +181,53 @@ class Filters:
         least = len(PZC00)  # shorter ones are the same in both dialects
         original = {each[:end] for each in original_headers for end in range(least, len(each) + 1)}
         return count + len(original & self._held)
+
+
+class Voices:
+    """The voices of one publisher.
+
+    Args:
+        agent_id: of its agent.
+        rep_endpoint: under which that is known.
+        filters: that are held at its PUB endpoint.
+        speaks: tells of a dialect and a topic whether it may be spoken.
+    """
+
+    def __init__(
+        self, agent_id: str, rep_endpoint: str, filters: Filters, speaks: Callable[[str, str], bool]
+    ) -> None:
+        self.own: Voice = (PZC01, agent_id)
+        self._original: Voice = (PZC00, as_original(rep_endpoint))
+        self._filters = filters
+        self._speaks = speaks
+
+    def all(self, topic: str) -> tuple[Voice, ...]:
+        """In which somebody listens to a topic."""
+        return tuple(voice for voice in self.of((PZC01, PZC00), topic) if self._is_heard(voice, topic))
+
+    def of(self, dialects: Iterable[str], topic: str) -> tuple[Voice, ...]:
+        """Of some dialects, as far as they may be spoken, whoever listens to a topic."""
+        voices: list[Voice] = []
+        for dialect in (each for each in dialects if self._speaks(each, topic)):
+            if dialect == PZC01:
+                voices.append(self.own)
+            else:
+                voices += [self._original, *(v for v in self._others(topic) if self._is_heard(v, topic))]
+        return tuple(voices)
+
+    def headers(self, topic: str) -> tuple[bytes, list[bytes]]:
+        """Beginning of a topic's header in PZC01, and in PZC00 by every name."""
+        voices = self._original, *self._others(topic)
+        return topic_filter(*self.own, topic), [topic_filter(*voice, topic) for voice in voices]
+
+    def _others(self, topic: str) -> list[Voice]:
+        own = self._original[1]
+        if not is_wildcard(own):
+            return []
+        room = MAX_HEADER - len(PZC00) - 2 - len(topic.encode(errors="replace"))
+        asked = (name for name in self._filters.originals() if len(name) <= room and name != own)
+        return [(PZC00, name) for name in asked if at_port_of(own, name)][:MAX_NAMES]
+
+    def _is_heard(self, voice: Voice, topic: str) -> bool:
+        marked = voice == self.own and self._filters.is_marked(topic)
+        return marked or self._filters.matches(topic_filter(*voice, topic))

@@ -137,21 +137,20 @@ class Listening:
             "topic": topic, "policy": policy or self._subscribing.usual_policy(topic), "raw": raw,
             "executor": self._callbacks if runs is None else runs, "transport": transport,
             "initial": initial, "type": type_name(type),
-            "ignore_local": ignore_local, "manual_ack": manual_ack,
-            "sink": sink, "fallback": fallback,
+            "ignore_local": ignore_local, "manual_ack": manual_ack, "sink": sink, "fallback": fallback,
+            "callback": callback, "key": keys, "throttle": throttle,
         }  # fmt: skip
         if manual_ack and options["policy"].name != "mailbox":
             raise ConfigError(f"manual_ack needs policy=mailbox(), not {options['policy'].name}")
-        own: dict[str, Any] = {"callback": callback, "key": keys, "throttle": throttle}
         if "://" in publisher or not is_pattern(publisher):
             try:
-                return self.join(publisher, timeout, {**options, **own})
+                return self.join(publisher, timeout, options)
             except (UnknownName, PeerLost) as absent:
                 forced = must_exist or "://" in publisher or transport not in (None, "auto")
                 if forced or not self._resolver.hears():
                     raise
                 logger.warning("%s/%s is subscribed to once it is there: %s", publisher, topic, absent)
-        return self._watch(publisher, timeout, own, options)
+        return self._watch(publisher, timeout, options)
 
     def on(self, publisher: str, topic: str, **options: Any) -> Callable[[Slot], Slot]:
         """`subscribe` as a decorator: what it decorates is called with each notification.
@@ -188,46 +187,35 @@ class Listening:
 
     def join(self, publisher: str, timeout: float, options: dict[str, Any]) -> Subscription:
         """Subscribe to one publisher; arguments and errors as `Subscribing.subscribe`, and ``fallback``."""
-        found, fallback, topic = (
-            self._subscribing.bare.find(self._finder, publisher, timeout),
-            options.get("fallback"),
-            options["topic"],
-        )
-        options = {name: value for name, value in options.items() if name != "fallback"}
-        join: Callable[..., Subscription] = partial(
-            self._subscribing.subscribe, found.place.endpoint, timeout=found.left
-        )
+        found, options = self._subscribing.bare.find(self._finder, publisher, timeout), {**options}
+        fallback: Policy | None = options.pop("fallback", None)
+        join = partial(self._subscribing.subscribe, found.place.endpoint, timeout=found.left)
         try:
             subscription = join(**options)
         except PolicyRefused as exc:
             if fallback is None:
                 raise
-            logger.warning("%s of %s comes with %s: %s", topic, publisher, fallback.name, exc)
-            instead: dict[str, Any] = {**options, "policy": fallback, "manual_ack": False, "sink": None}
-            subscription = join(**instead)
+            logger.warning("%s of %s comes with %s: %s", options["topic"], publisher, fallback.name, exc)
+            options |= {"policy": fallback, "manual_ack": False, "sink": None}
+            subscription = join(**options)
         move = partial(self._subscribing.move, subscription)
         follower = self._resolver.follow(publisher, found.place, move)
         if follower is not None:
             self._subscribing.keep(subscription, follower)
         return subscription
 
-    def _watch(
-        self,
-        pattern: str,
-        timeout: float,
-        own: dict[str, Any],
-        options: dict[str, Any],
-    ) -> Merged:
+    def _watch(self, pattern: str, timeout: float, options: dict[str, Any]) -> Merged:
         single = not is_pattern(pattern)
         patience = math.inf if single else options["policy"].keep or 0.0
 
         def join(source: str, make: Make) -> Subscription:
-            return self.join(source, timeout, {**options, "callback": None, "key": own["key"], "make": make})
+            return self.join(source, timeout, {**options, "callback": None, "throttle": None, "make": make})
 
         def make(on_close: OnClose) -> Merged:
             return Merged(
-                pattern, options["topic"], own["callback"], options["policy"], own["key"],
-                options["executor"], on_close, options["raw"], own["throttle"], join=join, patience=patience,
+                pattern, options["topic"], options["callback"], options["policy"], options["key"],
+                options["executor"], on_close, options["raw"], options["throttle"], join=join,
+                patience=patience,
             )  # fmt: skip
 
         return self._subscribing.follow(self._watching(pattern), make, 0.0 if single else timeout)

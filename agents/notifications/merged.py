@@ -120,10 +120,6 @@ class Merged(Subscription):
             if each is member:
                 logger.warning("%s is left out of %r: %s", source.rpartition("@")[2], self.topic, error)
 
-    def lose(self, gap: Gap) -> None:
-        """A loss that a member has found."""
-        self.report_gap(gap)
-
     def end(self) -> None:
         """As `Subscription.end`, of every source."""
         super().end()
@@ -171,4 +167,4 @@ class Member(Subscription):
         """Count a loss here, and for the merged subscription."""
         if not self.closed:
             self._keep_gap(gap)
-            self._merged.lose(gap)
+            self._merged.report_gap(gap)

@@ -89,9 +89,5 @@ def told(meter: Meter, ages: Histogram | None, now: float) -> dict[str, Any]:
     rate = meter.rate(now)
     found: dict[str, Any] = {"bytes": meter.bytes, "rate_hz": rate.messages, "bytes_per_s": rate.bytes}
     if ages is not None:
-        spread = ages.spread()
-        found["age"] = {
-            "measured": spread.number, "min": spread.min, "mean": spread.mean, "max": spread.max,
-            "p99": spread.p99,
-        }  # fmt: skip
+        found["age"] = ages.spread()._asdict()
     return found

@@ -22,14 +22,13 @@ from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from .broadcast import Broadcast
 from .declared import Declared
-from .filters import ANY, MARK_TOPIC
+from .filters import ANY, MARK_TOPIC, Voice
 from .heartbeat import BEAT_TOPIC
 from .links.gathering import SHARE, SMALL
 from .links.publication import Publication, Route
 from .links.published import Published
 from .links.subscribers import Subscribers
 from .retained import RetainedValues
-from .voices import Voice
 
 _MOST_PLANS = 10_000
 _MOST_WINDOWS = 8
@@ -191,10 +190,10 @@ class Publisher:
         given, subscribers = cast("object", topic), self._subscribers
         if not isinstance(given, str) or topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
-        voices, kept = self._broadcast.voices(topic), self.retained.keeps(topic)
+        voices = self._broadcast.voices(topic)
         with subscribers.lock:
             about, version = subscribers.routes.about(topic), subscribers.routes.version
-            route = subscribers.routes.of(topic)
+            route, kept = subscribers.routes.of(topic), about.keep_last
             mailed, blocks = (
                 bool(route.mailboxes),
                 any(subscriber.waits(topic) for subscriber in route.mailboxes),
@@ -260,7 +259,7 @@ class Publisher:
                 return 0
             numbers[topic] = number
             subscribers.commit(publication, number, size)
-            if publication.kept is not None:
+            if plan.kept and publication.kept is not None:
                 self.retained.keep(published, publication.kept)
             self._counted["published"] += 1
             if voices:
@@ -297,7 +296,7 @@ class Publisher:
         broadcast = self._broadcast.goes(topic)
         if not self._subscribers.take_back(topic, reason):
             return False
-        self.retained.advertise(topic, False)
+        self.retained.forget(topic)
         self.declared.forget(topic)
         self.forget_plans()
         if broadcast:  # else nobody is to hear of its name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,6 @@ from typing import Protocol as Form
 from ...delivery.policies import Policy
 from ...protocol.frames import check_key
 from ...protocol.records import Records
-from ...shm.ring import BUFFERS
 from ...transport.compiled import PROVER
 from ...transport.counters import Counters
 from ...transport.executor import Executor, InOrder
@@ -27,7 +26,7 @@ from .links.linking import Linking
 from .links.loans import lend
 from .links.published import Published
 from .links.subscribers import Subscribers
-from .links.topics import Advertised, advertised
+from .links.topics import advertised
 from .publisher import Publisher
 from .readers import OnReaders, Readers
 from .statistics import topics_told
@@ -113,7 +112,7 @@ class Publishing:
             self.subscribers, loop, counters, protocol, agent_id, name, replies, self.readers.changed,
             self.publisher.retained, self.publisher.declared, partition,
         )  # fmt: skip
-        self.subscribers.routes.usual = self._say_usual if topics else None
+        self.subscribers.routes.usual = topics.of if topics else None
         self.words: dict[str, Word] = {"link": self.linking.answer}
 
     def start(self) -> None:
@@ -233,9 +232,10 @@ class Publishing:
             "zero_copy": zero_copy, "keep_last": keep_last, "secret": secret or None,
         }  # fmt: skip
         given = {name: value for name, value in said.items() if value is not None}
-        about, keep = _usual({**self._topics.of(topic), **given}, policies)
+        about = advertised({**self._topics.of(topic), **given}, policies)
         self.subscribers.routes.advertise(topic, about)
-        self.publisher.retained.advertise(topic, keep)
+        if not about.keep_last:
+            self.publisher.retained.forget(topic)
         self.publisher.forget_plans()
         if type is not None:
             self.publisher.declared.say(topic, type)
@@ -290,15 +290,6 @@ class Publishing:
         self._check_usable()
         self.readers.on_readers(topic, callback)
 
-    def _say_usual(self, topic: str) -> Advertised | None:
-        """What the settings file says of a topic; None for nothing. Called once for each topic."""
-        said = self._topics.of(topic)
-        if not said:
-            return None
-        about, keep = _usual(said, None)
-        self.publisher.retained.advertise(topic, keep)
-        return about
-
     def statistics(self) -> dict[str, Any]:
         """What was published of each topic, and how it is with links and mailboxes."""
         return {
@@ -318,12 +309,3 @@ class Publishing:
         """Close the PUB socket; not the I/O thread."""
         self._loop.run(self.broadcast.close)
         self.readers.close()
-
-
-def _usual(said: Mapping[str, Any], policies: Iterable[Policy | str] | None) -> tuple[Advertised, bool]:
-    """What is said of a topic by key, checked, and whether its last notifications are kept."""
-    about = advertised(
-        said.get("buffers", BUFFERS), policies, said.get("scope", "all"), said.get("throttle"),
-        said.get("ack_wait"), said.get("zero_copy", True), said.get("secret", False),
-    )  # fmt: skip
-    return about, said.get("keep_last", False)

@@ -75,10 +75,6 @@ class Readers:
         """Number of agents that listen to a topic; equal filters of original peers count as one."""
         return self._broadcast.listeners(topic, self._subscribers.routes.readers(topic))
 
-    def names(self, topic: str) -> tuple[str, ...]:
-        """Those who listen, sorted."""
-        return tuple(sorted(map(name_of, self.of(topic))))
-
     # --- acting upon changes -------------------------------------------------------------------------
 
     def _changes(self) -> int:
@@ -140,7 +136,7 @@ class Readers:
 
     def _look_at(self, topic: str) -> None:
         callback, before = self._told[topic]
-        names = self.names(topic)
+        names = tuple(sorted(map(name_of, self.of(topic))))
         if names != before:
             self._told[topic] = callback, names
             self._run(partial(callback, names))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from ...delivery.policies import Inbox
 from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
+from .callbacks import Called
+from .columns import Sink
 from .links.arrivals import Arrival
 from .metering import Arrivals
 
@@ -23,27 +24,20 @@ if TYPE_CHECKING:
 else:
     asyncio = Lazily("asyncio")
 
-if TYPE_CHECKING:
-    from .columns import Sink
 
-
-class Reading(ABC):
-    """The reading side of a `Subscription`, which makes ``_inbox`` and ``_mutex``.
+class Reading(Called):
+    """The reading side of a `Subscription`.
 
     Attributes:
         refusal: why it could not follow its publisher, and has ended.
         sink: what takes in the place of its callback what comes out of a mailbox; None for nothing.
     """
 
-    topic: str
     refusal: Refused | None = None
     sink: Sink | None = None
     arrivals: Arrivals
-    _inbox: Inbox[Arrival]
-    _mutex: threading.RLock
     _wakers: tuple[Callable[[], object], ...]
     """Of those who wait; each is called once, without a lock, when something came or all is over."""
-    _closed: bool
 
     @property
     def received(self) -> int:
@@ -75,10 +69,6 @@ class Reading(ABC):
         with self._mutex:
             self._inbox.received += number
             self.arrivals.meter.add(time.monotonic(), number, size)
-
-    @abstractmethod
-    def _opened(self, entry: Arrival) -> Notification | None:
-        """The notification, decoded now if nobody did; None, and counted as a gap, when it cannot be."""
 
     def recv(self, timeout: float | None = None) -> Notification:
         """The next notification, with a content of its own that may be changed.

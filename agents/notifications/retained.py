@@ -37,28 +37,19 @@ class RetainedValues:
         self._protocol = protocol
         self._subscribers = subscribers
         self._counters = counters
-        self._topics: frozenset[str] = frozenset()
         self._kept = Kept()
 
-    def advertise(self, topic: str, keep: bool) -> None:
-        """Whether the last notifications of a topic are kept from now on."""
+    def forget(self, topic: str) -> None:
+        """The last notifications of a topic are not kept any more."""
         with self._subscribers.lock:
-            self._topics = self._topics | {topic} if keep else self._topics - {topic}
-            if not keep:
-                self._kept.forget(topic)
+            self._kept.forget(topic)
 
-    def keeps(self, topic: str) -> bool:
-        """Whether the last notifications of a topic are kept."""
-        return topic in self._topics
-
-    def encode(self, published: Published) -> Body | None:
-        """What is to be kept of a notification; None when nothing of its topic is.
+    def encode(self, published: Published) -> Body:
+        """What is to be kept of a notification.
 
         Raises:
             SerializeError: when the content cannot be expressed.
         """
-        if published.topic not in self._topics:
-            return None
         if published.serializer:
             name, body = published.serializer, published.body
         elif _size(published.content) > limits.current.retained_bytes:
@@ -72,8 +63,6 @@ class RetainedValues:
         """The notification has its number; with the lock of the subscribers."""
         topic, key = published.topic, published.key
         name, body = encoded
-        if topic not in self._topics:
-            return
         if not name:
             self._kept.leave_out(topic, key)
             self._counters.add("keep_refused")
@@ -94,7 +83,7 @@ class RetainedValues:
         Returns:
             The topics of which something is kept, and that in the order of its numbers.
         """
-        routes, topics = self._subscribers.routes, [topic] if topic != ANY else sorted(self._topics)
+        routes, topics = self._subscribers.routes, [topic] if topic != ANY else self._kept.topics
         topics = [each for each in topics if transport in SCOPES[routes.about(each).scope]]
         found = [(each, self._kept.of(each, keys)) for each in topics]
         return [(each, rows) for each, rows in found if rows]

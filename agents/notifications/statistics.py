@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -66,8 +66,6 @@ class Telling:
         self._loop = loop
         self._publish = publish
         self._statistics = statistics
-        self._every = math.inf
-        self._topic = STATISTICS
         self._timer: Timer | None = None
 
     def begin(self, every: float, topic: str) -> None:
@@ -78,17 +76,13 @@ class Telling:
         """
         if not 0.01 <= every <= 86_400:
             raise ConfigError(f"every={every!r} cannot be used: expected 0.01 to 86400 seconds")
-        self._loop.run(lambda: self._begin(every, topic))
+        self._loop.run(partial(self._tell, every, topic))
 
-    def _begin(self, every: float, topic: str) -> None:
+    def _tell(self, every: float, topic: str) -> None:
         self.close()
-        self._every, self._topic = every, topic
-        self._tell()
-
-    def _tell(self) -> None:
-        self._timer = self._loop.call_later(self._every, self._tell)
+        self._timer = self._loop.call_later(every, partial(self._tell, every, topic))
         try:
-            self._publish(self._topic, self._statistics())
+            self._publish(topic, self._statistics())
         except PzcError as exc:
             logger.warning("statistics could not be published: %s", exc)
 

@@ -188,6 +188,7 @@ class SubSocket:
         endpoint = peer.pub_endpoint
         self._uses[endpoint] -= 1
         if not self._uses[endpoint]:
+            del self._uses[endpoint]
             self._presence.unwatch(endpoint)
             self._disconnect(self._socket, endpoint)
 
@@ -223,11 +224,11 @@ class SubSocket:
 
     def followers(self, endpoint: str) -> list[Subscription]:
         """The subscriptions to whoever is known at a REP endpoint; any thread."""
-        return [share.subscription for share in self._loop.run(partial(self._at, endpoint))]
+        return self._loop.run(partial(self._followers, endpoint))
 
-    def _at(self, endpoint: str) -> list[BroadcastShare]:
+    def _followers(self, endpoint: str) -> list[Subscription]:
         sources = [each for each in self._sources.values() if each.peer.endpoint == endpoint]
-        return [share for source in sources for share in source.everyone()]
+        return [share.subscription for source in sources for share in source.everyone()]
 
     def moved(self, endpoint: str, peer: Peer) -> list[tuple[str, str]]:
         """The agent behind a REP endpoint answered a new handshake as ``peer``; any thread but I/O.
@@ -254,9 +255,10 @@ class SubSocket:
         return [(share.subscription.topic, share.mark) for share in held]
 
     def _move(self, source: Source, target: Source) -> None:
+        for share in source.everyone():  # first: where an endpoint cannot be used, nothing changes
+            self._set_filters(target.peer, share)
         del self._sources[source.peer.agent_id]
         for share in source.everyone():
-            self._set_filters(target.peer, share)
             self._remove_filters(share.peer, share)
             share.peer = target.peer
             self._route(target, share)

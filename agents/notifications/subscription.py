@@ -24,7 +24,7 @@ from ...delivery.policies import Inbox, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ProtocolError, Refused
 from ...protocol.notification import Callback, Notification
-from .callbacks import Called, Runs
+from .callbacks import Runs
 from .keys import Keys, every
 from .links import local
 from .links.arrivals import Arrival
@@ -37,7 +37,7 @@ CALLBACK_TIMEOUT = 5.0
 """Seconds that `Subscription.close` waits for a callback that is running."""
 
 
-class Subscription(Called, Reading):
+class Subscription(Reading):
     """Notifications of one topic, by callback or by `recv` and iteration.
 
     Always: ``received + dropped + throttled + ignored + pending = published since it began``. A loss on
@@ -63,7 +63,7 @@ class Subscription(Called, Reading):
 
     __slots__ = (  # a process may have 100 000
         "_callback", "_closed", "_errands", "_gaps", "_inbox", "_mutex", "_on_close",
-        "_pumping", "_running", "_throttle", "_wakers", "arrivals", "callback_errors",
+        "_pumping", "_running", "_throttle", "_told", "_wakers", "arrivals", "callback_errors",
         "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "proofs",
         "publisher", "raw", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
     )  # fmt: skip
@@ -104,6 +104,7 @@ class Subscription(Called, Reading):
         self._mutex = threading.RLock()
         self._running: threading.RLock | None = None
         self._errands: deque[Callable[[], object]] | None = None
+        self._told: deque[tuple[Callable[[], object], bool]] | None = None
         self._wakers: tuple[Callable[[], object], ...] = ()
         self._pumping = self._closed = False
 

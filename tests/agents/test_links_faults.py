@@ -19,6 +19,7 @@ from pzc.agents.notifications.links import open_links, transports
 from pzc.protocol.link_messages import Notify
 
 from tests.agents.inside import give_up_unix
+from tests.agents.receiving import busy_helpers, leased
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 
@@ -144,3 +145,32 @@ def test_a_forked_child_has_no_links() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
         publisher.publish("t", 1)
         assert subscription.recv(TIMEOUT).content == 1
+
+
+def test_a_broken_link_whose_publisher_moves_again_and_again_takes_one_helper() -> None:
+    with Agent() as reader, leased() as received:
+        publisher = Agent()
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
+        with busy_helpers():
+            publisher.stop()
+            wait_until(lambda: (open_links.statistics(subscription) or {})["transport"] == "none")
+            for port in range(1, 6):
+                open_links.move(subscription, f"tcp://127.0.0.1:{port}")
+            assert sum(map(len, received.helpers._waiting)) == 1
+            subscription.close()
+
+
+@pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+def test_a_publisher_that_is_found_at_another_endpoint_is_heard_on(transport: str) -> None:
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport=transport)
+        publisher.publish("t", 0)
+        assert read(subscription, 1) == [0]
+        link = open_links._table.of[subscription]
+        before = link._transport
+        open_links.move(subscription, publisher.rep_endpoint.replace("127.0.0.1", "localhost"))
+        wait_until(lambda: link._transport not in (None, before))
+        for number in range(1, 4):
+            publisher.publish("t", number)
+        assert read(subscription, 3) == [1, 2, 3]
+        assert (subscription.dropped, subscription.gaps) == (0, [])

@@ -14,9 +14,8 @@ import pytest
 from pzc import Gap, Notification, Protocol, Subscription, drop
 from pzc.agents.client.peers import Peer
 from pzc.agents.notifications.links.intake import Intake
-from pzc.agents.notifications.links.link_shares import LinkShare
 from pzc.agents.notifications.links.reader_transports import Received
-from pzc.agents.notifications.links.roster import Roster
+from pzc.agents.notifications.links.roster import LinkShare, Roster
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
 from pzc.protocol.limits import Limits
 from pzc.protocol.link_messages import Ended, Loss, Notify, Row, Run
@@ -46,23 +45,24 @@ class Bench:
     def __init__(self, executor: Executor, protocol: Protocol | None = None) -> None:
         self.counters = Counters()
         self.news: list[Any] = []
+        self.roster = Roster()
         self.intake = Intake(
             protocol or Protocol("a long secret of k"),
             PEER,
             self.counters,
             lambda *told: self.news.append(told),
             lambda _: None,
+            self.roster,
         )
         self.subscriptions = [
             Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None) for _ in range(2)
         ]
-        self.roster = Roster()
         for number, subscription in enumerate(self.subscriptions, 1):
             self.roster.add(share := LinkShare(subscription, number))
             share.begin(EPOCH, {})
 
     def take(self, told: Notify, key_id: str = "key", fd: int = -1) -> None:
-        call, errands = self.intake.take(Received(told, key_id, fd), self.roster)
+        call, errands = self.intake.take(Received(told, key_id, fd))
         if call is not None:
             call()
         for errand in errands:

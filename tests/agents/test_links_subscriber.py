@@ -187,6 +187,18 @@ def test_a_heartbeat_tells_what_was_dropped_at_the_end(agent: Agent) -> None:
         assert reader.loss(7) == Loss(1, "t", 10, 7)
 
 
+def test_losses_whose_answer_was_lost_are_told_again_when_the_link_is_opened_again(agent: Agent) -> None:
+    with PollReader(agent, wish("t", bound=1, timeout=0, on_timeout="drop")) as reader:
+        agent.publish("t", 0)
+        reader.take(1)
+        for number in (1, 2):
+            agent.publish("t", number)
+        while not reader.request(reader.report(0, hold=1.0)).losses:  # the last answer does not arrive
+            pass
+        reader.open()
+        assert reader.loss(2) == Loss(1, "t", 3, 2)
+
+
 def test_a_second_poll_flushes_the_first(agent: Agent) -> None:
     with PollReader(agent, wish("t")) as reader:
         answers: queue.SimpleQueue[Notify] = queue.SimpleQueue()

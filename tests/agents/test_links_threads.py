@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pzc.agents.notifications.links.acknowledging import SPACING, AcknowledgementScheduler
 from pzc.agents.notifications.links.reception import Call, Errand, Reception
+from pzc.agents.notifications.links.reports import SPACING, AcknowledgementScheduler
 from pzc.transport import loops
 from pzc.transport.executor import Executor
 from pzc.transport.loop import Loop

@@ -13,8 +13,7 @@ import pytest
 from pzc import Subscription, SubscriptionClosed, mailbox
 from pzc.agents.notifications.links import open_links
 from pzc.agents.notifications.links.link import Link
-from pzc.agents.notifications.links.link_shares import MailboxShare
-from pzc.agents.notifications.links.roster import Roster
+from pzc.agents.notifications.links.roster import MailboxShare, Roster
 from pzc.transport.executor import Executor
 
 from tests.agents.in_parts import parts_and_reader

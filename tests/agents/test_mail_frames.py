@@ -13,13 +13,13 @@ from pzc import Agent, Protocol, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
 from pzc.agents.notifications.links.gathering import PAUSE, SHARE, SMALL
 from pzc.agents.notifications.links.mailbox_subscriber import MailboxSubscriber
-from pzc.agents.notifications.links.subscriber import Owner
 from pzc.agents.notifications.links.topics import Wanted
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.ids import MessageIds
 from pzc.protocol.keyring import Key, Keyring
 from pzc.protocol.link_messages import Notify
+from pzc.protocol.message import Identity
 from pzc.protocol.proofs import Proof, TagProver
 from pzc.protocol.records import Record, Records
 from pzc.shm.ring import Ring
@@ -133,7 +133,7 @@ def test_nobody_waits_for_what_is_sealed() -> None:
     prover = Watching(lock, CODEC.keyring.publishing, ids)
     records = Records(CODEC, "a" * 32, ids, lambda *_: prover)
     subscriber = MailboxSubscriber(
-        "a", Owner("b", ""), True, lock, Ring(), bool, 0.0, "", 1, None, records, 10
+        "a", Identity("", "b"), True, lock, Ring(), bool, 0.0, "", 1, None, records, 10
     )
     subscriber.follow(Wanted(1, "t", None, mailbox(), "", "", True), {"t": 0}, lambda *_: None)
     subscriber.attach(way, 0)

@@ -11,10 +11,9 @@ import pytest
 
 from pzc import Gap, Keyring, Subscription, acknowledge, mailbox
 from pzc.agents.notifications.columns import Burst, Missed
-from pzc.agents.notifications.links.link_shares import MailboxShare
 from pzc.agents.notifications.links.mailbox import MailboxIntake
 from pzc.agents.notifications.links.reader_transports import Received
-from pzc.agents.notifications.links.roster import Roster
+from pzc.agents.notifications.links.roster import MailboxShare, Roster
 from pzc.protocol import serializers
 from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
@@ -63,7 +62,7 @@ class Bench:
         peer = Peer("tcp://127.0.0.1:1", "PZC01", PUBLISHER, EPOCH, "psu", "", 0, {}, key_id)
         self.roster, self._executor, self._key_id = Roster(), executor, key_id
         self.intake = MailboxIntake(
-            Protocol(KEY), peer, Counters(), lambda *_: None, lambda each: each.arrivals.settle(), self.roster
+            Protocol(KEY), peer, Counters(), lambda *_: None, lambda settle: settle(), self.roster
         )
 
     def subscribe(self, topic: str = "t", *, confirmed: bool = True, **how: Any) -> Subscription:
@@ -88,7 +87,7 @@ class Bench:
         self, first: int, *runs: tuple[str, list[int], list[Row]], losses: list[Loss] | None = None
     ) -> None:
         notify = Notify(first, [Run(topic, interests, rows) for topic, interests, rows in runs], losses or [])
-        for errand in self.intake.take(Received(notify, self._key_id), self.roster)[1]:
+        for errand in self.intake.take(Received(notify, self._key_id))[1]:
             errand()
 
     @property

@@ -7,10 +7,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from pzc.agents.notifications.links.mailbox_subscriber import MailboxSubscriber
-from pzc.agents.notifications.links.subscriber import Owner
 from pzc.delivery.keep_queue import KeepQueue
 from pzc.protocol.codec import Codec
 from pzc.protocol.ids import MessageIds
+from pzc.protocol.message import Identity
 from pzc.protocol.records import Record, Records
 from pzc.shm.ring import Ring
 
@@ -38,7 +38,7 @@ def test_whoever_sends_looks_at_the_queue_with_the_lock() -> None:
     lock = threading.RLock()
     records = Records(Codec(None), "a" * 32, MessageIds(1))
     subscriber = MailboxSubscriber(
-        "link", Owner("agent", ""), True, lock, Ring(1), lambda _: False, time.monotonic(), "", 1, None,
+        "link", Identity("", "agent"), True, lock, Ring(1), lambda _: False, time.monotonic(), "", 1, None,
         records, 1,
     )  # fmt: skip
     queue = subscriber.queue = Asked(lock)

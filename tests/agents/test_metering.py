@@ -23,7 +23,7 @@ def test_one_age_of_so_many_is_measured_and_the_first(monkeypatch: pytest.Monkey
         sampled.add_ms(1_000_000 - number * 1000)
     assert sampled.ages is not None
     spread = sampled.ages.spread()
-    assert (spread.number, spread.min, spread.max) == (3, 0.0, 2.0 * SAMPLED)
+    assert (spread.measured, spread.min, spread.max) == (3, 0.0, 2.0 * SAMPLED)
 
 
 def test_an_age_is_told_by_this_clock(monkeypatch: pytest.MonkeyPatch) -> None:

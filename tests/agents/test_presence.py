@@ -119,6 +119,33 @@ class Asked(Elsewhere):
         return super().describe()
 
 
+class Astray(Asked):
+    """A publisher that says it publishes where nobody can."""
+
+    advertised = "tcp://nowhere at all"
+
+
+def test_a_publisher_that_names_an_unusable_endpoint_is_followed_once_it_names_another(
+    reader: Agent,
+) -> None:
+    gaps: queue.SimpleQueue[Gap] = queue.SimpleQueue()
+    first = Agent(protocol=Protocol(KEY))
+    rep = first.rep_endpoint
+    subscriptions = [reader.subscribe(rep, topic) for topic in ("t", "*")]
+    for each in subscriptions:
+        each.on_gap = gaps.put
+    first.stop()
+    with in_place_of(first, Astray, rep, protocol=Protocol(KEY)) as second:
+        wait_until(lambda: second.handshakes > 2)
+        assert gaps.empty()
+        second.advertised = ""
+        assert [gaps.get(timeout=TIMEOUT).restarted for _ in subscriptions] == [True, True]
+        second.publish("t", "here")
+        assert [each.recv(TIMEOUT).content for each in subscriptions] == ["here"] * 2
+        for each in subscriptions:
+            each.close()
+
+
 def test_a_hail_of_stale_notifications_asks_the_publisher_once_at_a_time(reader: Agent) -> None:
     with Asked(protocol=Protocol(KEY)) as publisher:
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pzc import Gap, Notification, Subscription, drop, mailbox
 from pzc.agents.notifications.links.arrivals import Arrival, alone
-from pzc.agents.notifications.links.link_shares import MailboxShare
+from pzc.agents.notifications.links.roster import MailboxShare
 from pzc.agents.notifications.shares import Share, hand_on
 from pzc.protocol.link_messages import Loss
 from pzc.testing import Timings

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -294,3 +295,25 @@ def test_more_gaps_than_may_wait_for_a_stalled_callback_are_logged_and_counted(
     finally:
         blocked.opened.set()
         relieved.close()
+
+
+class Unordered:
+    """An executor that keeps what it is to run, so that a test may let its threads overtake one another."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[[], object]] = []
+
+    def submit(self, function: Callable[[], object]) -> bool:
+        self.functions.append(function)
+        return True
+
+
+def test_gaps_are_told_in_order_although_threads_of_the_executor_overtake_one_another(make: Make) -> None:
+    unordered, told = Unordered(), list[Gap]()
+    subscription = make(thread=unordered)
+    subscription.on_gap = told.append
+    for number in (1, 3, 5):
+        feed(subscription, number, number)
+    for function in reversed(unordered.functions):
+        function()
+    assert [gap.first for gap in told] == [2, 4]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pzc.delivery.claim_queue import UnderWay
 from pzc.delivery.claims import Entry, M
 from pzc.delivery.receipts import Receipts
-from pzc.delivery.under_way import UnderWay
 from pzc.protocol.errors import RemoteProtocolError
 
 from tests.effort import many

@@ -32,7 +32,7 @@ def test_count_minimum_mean_and_maximum_are_exact(values: list[float]) -> None:
     if not values:
         assert spread == Spread()
         return
-    assert (spread.number, spread.min, spread.max) == (len(values), min(counted), max(counted))
+    assert (spread.measured, spread.min, spread.max) == (len(values), min(counted), max(counted))
     assert spread.mean == pytest.approx(statistics.fmean(counted))
     assert spread.min <= spread.p99 <= spread.max
 

@@ -4,7 +4,6 @@ import gc
 import os
 import pickle
 import resource
-import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -12,8 +11,7 @@ import pytest
 
 from pzc.shm.blocks import available, capacity
 from pzc.shm.private import Private
-from pzc.shm.ring import Ring, Slot
-from pzc.shm.warm import LATELY
+from pzc.shm.ring import LATELY, Ring, Slot
 
 from tests.shm.ringing import BUFFERS, SIZE, allocate, publish
 
@@ -83,20 +81,6 @@ def test_a_block_is_written_again_only_when_its_last_holder_has_ended(ring: Ring
     assert publish(ring, "a").block != first.block
     ring.end(first.block, "b")
     assert publish(ring, "a").block == first.block
-
-
-def test_a_block_that_was_lent_to_one_more_waits_for_that_one_too(ring: Ring) -> None:
-    first = publish(ring, "a")
-    ring.lend(first.block, "late")
-    ring.end(first.block, "a")
-    assert allocate(ring).block != first.block
-
-
-def test_what_nobody_holds_cannot_be_lent(ring: Ring) -> None:
-    free, written = publish(ring), allocate(ring, 5 * SIZE)
-    for block in (free.block, written.block, 99):
-        with pytest.raises(ValueError, match="held by nobody"):
-            ring.lend(block, "a")
 
 
 def test_what_is_published_to_nobody_is_free_at_once(ring: Ring) -> None:
@@ -349,38 +333,6 @@ def test_a_slot_that_was_forgotten_is_free_again(ring: Ring) -> None:
         allocate(ring)
         gc.collect()
     assert ring.statistics()["blocks"] <= 1
-
-
-@pytest.mark.parametrize("how", ["end", "gone", "abandon", "nobody", "close"])
-def test_whoever_waits_is_woken_when_a_slot_is_free(ring: Ring, how: str) -> None:
-    slot, woken = allocate(ring), threading.Event()
-
-    def look() -> None:
-        assert ring.statistics()["used"] == 0  # the lock is not held
-        woken.set()
-
-    if how in ("end", "gone"):
-        ring.publish(slot, ["a"])
-    ring.on_free = look
-    if how == "end":
-        ring.end(slot.block, "a")
-    elif how == "gone":
-        ring.gone("a")
-    elif how == "abandon":
-        ring.abandon(slot)
-    elif how == "nobody":
-        ring.publish(slot, [])
-    else:
-        ring.close()
-    assert woken.is_set()
-
-
-def test_nobody_is_woken_while_others_hold_the_slot(ring: Ring) -> None:
-    woken: list[int] = []
-    ring.on_free = lambda: woken.append(1)
-    slot = publish(ring, "a", "b")
-    ring.end(slot.block, "a")
-    assert woken == []
 
 
 def test_a_closed_ring_gives_no_slots_and_has_no_blocks(ring: Ring) -> None:

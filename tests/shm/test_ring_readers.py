@@ -118,7 +118,7 @@ SIZES = st.sampled_from([70_000, 200_000, 900_000])
 
 
 class Readers(RuleBasedStateMachine):
-    """Whatever is written, lent and ended, and whoever dies, in whatever order."""
+    """Whatever is written and ended, and whoever dies, in whatever order."""
 
     written = Bundle("written")
     leases = Bundle("leases")
@@ -157,14 +157,6 @@ class Readers(RuleBasedStateMachine):
     def abandon(self, written):
         self.writing.discard(written[0].block)
         self.ring.abandon(written[0])
-
-    @rule(target=leases, lease=leases, holder=st.sampled_from(HOLDERS))
-    def lend(self, lease, holder):
-        if lease not in self.held:
-            return multiple()
-        self.ring.lend(lease[0], holder)
-        self.held[lease[0], holder] = self.held[lease]
-        return lease[0], holder
 
     @rule(lease=consumes(leases))
     def end(self, lease):

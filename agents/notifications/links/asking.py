@@ -26,9 +26,8 @@ from ....protocol.link_messages import (
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
 from ..subscription import Subscription
-from .link_shares import LinkShare
 from .reader_transports import ReaderTransport, expected
-from .roster import Roster
+from .roster import LinkShare, Roster
 
 logger = logging.getLogger("pzc.links")
 

@@ -9,7 +9,6 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from time import monotonic
 
 from ....protocol.errors import CallTimeout, PeerLost
@@ -141,12 +140,8 @@ class Carriers:
 
     def close(self) -> None:
         """Give back everything; not in the I/O thread."""
-        steps = (
-            self._client.close,
-            partial(loops.release, self.loop),
-        )
-        for step in steps:
-            try:
-                step()
-            except Exception:
-                logger.exception("a link could not let go of everything")
+        try:
+            self._client.close()
+        except Exception:
+            logger.exception("a link could not let go of everything")
+        loops.release(self.loop)

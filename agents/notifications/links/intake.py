@@ -32,10 +32,9 @@ from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
 from .arrivals import Arrival, HeldArrivals, LeftOut, Make, Together, alone
-from .link_shares import LinkShare
 from .reader_transports import Received
 from .reception import Call, Errand
-from .roster import Roster, Wanting
+from .roster import LinkShare, Roster, Wanting
 
 logger = logging.getLogger("pzc.links")
 
@@ -57,7 +56,8 @@ class Intake:
         peer: the publisher.
         counters: where everything is counted.
         on_news: as that of `HeldArrivals`, with this intake before it.
-        wake: as that of `HeldArrivals`, with this intake.
+        call: has some thread call a function soon; may be called by finalizers.
+        roster: the subscriptions.
 
     Attributes:
         peer: the publisher; its handshake may be renewed.
@@ -73,16 +73,18 @@ class Intake:
         peer: Peer,
         counters: Counters,
         on_news: OnNews,
-        wake: Callable[[Intake], object],
+        call: Callable[[Callable[[], object]], object],
+        roster: Roster,
     ) -> None:
         self.peer = peer
-        self.arrivals = HeldArrivals(partial(on_news, self), partial(wake, self))
+        self._roster = roster
+        self.arrivals = HeldArrivals(partial(on_news, self), lambda: call(self.arrivals.settle))
         self._protocol = protocol
         self._counters = counters
         self._counted = counters.tally()  # by one thread at a time
         self._mapped = Mapped()
         self._complained: set[str] = set()
-        self._accepted: dict[str, bool] = {}
+        self._accepted: set[str] = set()
         self._trusted = protocol.codec.trusted
 
     def map_anew(self) -> None:
@@ -98,14 +100,14 @@ class Intake:
     def flow(self) -> None:
         """Subscriptions were confirmed: hand on what had to wait for that."""
 
-    def take(self, received: Received, roster: Roster) -> tuple[Call | None, list[Errand]]:
+    def take(self, received: Received) -> tuple[Call | None, list[Errand]]:
         """Enter a message's notifications; what is to be called, and how others are handed on then.
 
         Raises:
             RemoteProtocolError: when notifications are missing before it.
             Starved: when no descriptor is left for a block.
         """
-        notify, receipts = received.notify, self.arrivals.receipts
+        notify, receipts, roster = received.notify, self.arrivals.receipts, self._roster
         if received.fd >= 0:
             self._map(notify.lent, received.fd)
         first, runs, before = notify.first, notify.runs, receipts.received
@@ -116,7 +118,7 @@ class Intake:
         if notify.about:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster) if notify.losses else []
-        poured = self._gathered(notify, received.key_id, roster) if self._gathers else None
+        poured = self._gathered(notify, received.key_id) if self._gathers else None
         same: dict[int, Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
         for index, run in enumerate(runs, 1):
             if poured is None:
@@ -135,7 +137,7 @@ class Intake:
         if poured is not None:
             errands.append(poured)
         if notify.ended:
-            errands.append(partial(self.end, notify.ended, roster))
+            errands.append(partial(self.end, notify.ended))
         if notify.dropped and len(self._mapped) > INTRODUCED:  # those that are to be dropped hold up others
             self._drop(self._mapped, notify.dropped)
         elif notify.dropped:  # at last, because to unmap a large one takes milliseconds
@@ -157,7 +159,7 @@ class Intake:
                 raise Starved(text) from exc  # a way without blocks will do
             logger.warning("%s", text)  # its contents are lost here, and counted when they come
 
-    def _gathered(self, notify: Notify, key_id: str, roster: Roster) -> Errand | None:
+    def _gathered(self, notify: Notify, key_id: str) -> Errand | None:
         """Enter what all goes to one sink, and how it gets there; None when it goes to inboxes."""
 
     def _enter(
@@ -212,12 +214,13 @@ class Intake:
                 together.arrivals.append(arrival)
                 together.size += arrival.size
 
-    def take_local(self, notify: Notify, notifications: Sequence[Notification], roster: Roster) -> Call:
+    def take_local(self, notify: Notify, notifications: Sequence[Notification]) -> Call:
         """Enter what was published in this process; how it is handed on.
 
         Raises:
             RemoteProtocolError: when notifications are missing before it.
         """
+        roster = self._roster
         ready = [each for come in _told(notify.losses, roster) for each in hand_on(*come)]
         position, following = notify.first, iter(notifications)
         for run in notify.runs:
@@ -238,10 +241,9 @@ class Intake:
             position += len(run.rows)
         return partial(start, ready)
 
-    @staticmethod
-    def end(ended: Iterable[Ended], roster: Roster) -> Call:
+    def end(self, ended: Iterable[Ended]) -> Call:
         """Interests get nothing more; what is to be called then."""
-        found = [(each, share) for each in ended for share in roster.wanting([each.interest]).shares]
+        found = [(each, share) for each in ended for share in self._roster.wanting([each.interest]).shares]
         return partial(_end, found)
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
@@ -297,12 +299,10 @@ class Intake:
         return found
 
     def _accepts(self, name: str) -> bool:
-        known = self._accepted.get(name)
-        if known is None:
-            accepted = self._protocol.codec.accept_serializers
-            known = name in accepted or serializers.family(name) in accepted
-            if known:  # others come in any number
-                self._accepted[name] = True
+        accepted = self._protocol.codec.accept_serializers
+        known = name in accepted or serializers.family(name) in accepted
+        if known:  # others come in any number
+            self._accepted.add(name)
         return known
 
     def _complain(self, topic: str, error: ProtocolError) -> ProtocolError:

@@ -40,17 +40,15 @@ from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
-from .acknowledging import AcknowledgementScheduler
 from .asking import RETRY, Asked, Asking
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
 from .intake import Intake
-from .link_shares import LinkShare, MailboxShare
 from .mailbox import MailboxIntake
 from .reader_transports import LinkOver, ReaderTransport, Received, expected
 from .reception import Reception
-from .reports import Reports
-from .roster import Roster
+from .reports import AcknowledgementScheduler, Reports
+from .roster import LinkShare, MailboxShare, Roster
 
 logger = logging.getLogger("pzc.links")
 
@@ -121,11 +119,8 @@ class Link:
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
         self._asking.anew()
-        call, counters = self._loop.call, self._carriers.counters
-        make = Intake if self.mailbox is None else partial(MailboxIntake, roster=self._shares)
-        self._intake = make(
-            self._protocol, peer, counters, self._on_news, lambda each: call(each.arrivals.settle)
-        )
+        make, counters = Intake if self.mailbox is None else MailboxIntake, self._carriers.counters
+        self._intake = make(self._protocol, peer, counters, self._on_news, self._loop.call, self._shares)
         self._reports = Reports(self._link, self._intake.arrivals, self._shares, self.mailbox)
         if self._parked:
             self._reports.park()
@@ -191,11 +186,9 @@ class Link:
 
     def move(self, endpoint: str) -> None:
         """Its publisher is at another endpoint from now on; any thread."""
-        if self._carriers.move(self.peer.endpoint, endpoint):
-            if (transport := self._transport) is not None:
-                transport.close()
-            else:
-                self._receiver.helpers.submit(self._try_again)
+        moved, transport = self._carriers.move(self.peer.endpoint, endpoint), self._transport
+        if moved and transport is not None:  # else a helper goes there with its next attempt
+            transport.close()
 
     def subscriptions(self) -> list[Subscription]:
         """All of the link."""
@@ -305,9 +298,9 @@ class Link:
     def _take_local(self, transport: Inside, notify: Notify, notifications: Sequence[Notification]) -> None:
         """Notifications of a publisher in this process, in whose thread nobody is called."""
         if transport is self._transport or self._transport is None:
-            self._intake.take_local(notify, notifications, self._shares)()
+            self._intake.take_local(notify, notifications)()
             if notify.ended:
-                self._receiver.helpers.submit(self._intake.end(notify.ended, self._shares))
+                self._receiver.helpers.submit(self._intake.end(notify.ended))
 
     def _receive(self) -> bool:
         transport = self._transport
@@ -323,7 +316,7 @@ class Link:
             if received is not None:  # what is to be done for one comes before the next is entered
                 if received.notify.runs:
                     self._reception.step_aside()  # their contents are decoded
-                self._reception.call, errands = self._intake.take(received, self._shares)
+                self._reception.call, errands = self._intake.take(received)
                 if errands:
                     self._reception.errands += errands
         except Exception as exc:

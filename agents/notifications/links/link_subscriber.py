@@ -28,12 +28,13 @@ from typing import Any
 from ....delivery.claims import Claim, Entry, Interest, summary
 from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
+from ....protocol.message import Identity
 from ....shm.ring import Ring
 from ..filters import ANY
 from ..metering import Sampled
 from .packing import Batch, Packing
 from .published import Published
-from .subscriber import Owner, Subscriber
+from .subscriber import Subscriber
 from .topics import Wanted
 from .transports import Transport
 
@@ -54,12 +55,13 @@ class LinkSubscriber(Subscriber):
         lossy: how many of them have no window.
         everything: those that are in all topics.
         gathers: messages of a burst may wait for one another: its transport takes any number.
+        is_late: a wait for it was in vain, so that it is waited for again once it has acknowledged something.
     """
 
     queue: SendQueue[Published]
 
     def __init__(
-        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
     ) -> None:  # fmt: skip
         queue: SendQueue[Published] = SendQueue(self._flows)
         super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring))
@@ -70,7 +72,7 @@ class LinkSubscriber(Subscriber):
         self._done_after = Sampled()
         self._meter = Meter()
         self._waits_since, self._most = 0.0, GATHERED
-        self.gathers = False
+        self.gathers = self.is_late = False
 
     # --- interests: with the lock --------------------------------------------------------------------
 
@@ -117,10 +119,6 @@ class LinkSubscriber(Subscriber):
         """Those in a topic."""
         return self.queue.index.of(topic)
 
-    def gets(self, topic: str) -> bool:
-        """See `Subscriber.gets`."""
-        return self.queue.index.knows(topic)
-
     def waits(self, topic: str) -> bool:
         """See `Subscriber.waits`."""
         return self._windows[topic] > 0 and not self.queue.suspended
@@ -150,6 +148,7 @@ class LinkSubscriber(Subscriber):
         return transport
 
     def _empty(self) -> None:
+        self.is_late = False
         for entry in self.queue.suspend():
             self._free(entry, visible=entry.position > 0)
         self._let_go()
@@ -227,6 +226,7 @@ class LinkSubscriber(Subscriber):
             if entry.leased or entry.message.waited is not None:
                 self._free(entry)
         if done:
+            self.is_late = False
             self._done_after.add_ms(done[-1].message.sent_ms)
             self.pull()
         return bool(done)

@@ -28,6 +28,7 @@ from ....protocol.link_messages import (
     Opened,
     Report,
 )
+from ....protocol.message import Identity
 from ....protocol.session import ARRAYS
 from ....protocol.shown import shown
 from ....transport.counters import Counters
@@ -42,11 +43,12 @@ from .link_subscriber import LinkSubscriber
 from .local import LocalReader
 from .looking import Looking
 from .mailbox_subscriber import MailboxSubscriber
-from .subscriber import Owner, Subscriber
+from .subscriber import Subscriber
 from .subscribers import Subscribers
 from .topics import wanted_of
 from .transports import (
     MAIL_LIMIT,
+    TCP_LIMIT,
     UNIX_LIMIT,
     UNIX_MAIL_LIMIT,
     LocalTransport,
@@ -106,7 +108,7 @@ class Linking:
             PeerLost: of a link that is over, or suspended.
             Refused: when it is somebody else's, or takes what is not there.
         """
-        owner = Owner(request.message.sender, request.message.key_id)
+        owner = request.message.identity
         if isinstance(message, Open):
             self._on_open(request, owner, message)
         elif isinstance(message, Interests):
@@ -135,7 +137,7 @@ class Linking:
             link: gets the notifications.
         """
         keyring = self._protocol.codec.keyring
-        owner = Owner(reader, "" if keyring is None else keyring.calling.key_id)
+        owner = Identity("" if keyring is None else keyring.calling.key_id, reader)
         if isinstance(message, Open):
             return self._open_here(message, owner, link)
         if isinstance(message, Interests):
@@ -149,19 +151,19 @@ class Linking:
 
     # --- opening -------------------------------------------------------------------------------------
 
-    def _open_here(self, message: Open, owner: Owner, link: LocalReader) -> Opened:
+    def _open_here(self, message: Open, owner: Identity, link: LocalReader) -> Opened:
         if message.name is not None:
             raise Refused("a mailbox keeps what was encoded: open it over unix or tcp")
         subscriber = self._open(message, owner, True)
-        epoch = self._protocol.epoch
-        if subscriber.transport is None:
+        epoch, before = self._protocol.epoch, subscriber.transport
+        if not isinstance(before, LocalTransport) or before.link is not link:
             transport = LocalTransport(
                 link, self._agent_id, self._name, epoch, owner.key_id, self._partition, self._declared.names
             )
-            self._subscribers.attach(subscriber, transport, 0, _nothing)
+            self._subscribers.attach(subscriber, transport, message.received, bool)
         return Opened(epoch)
 
-    def _on_open(self, request: Request, owner: Owner, message: Open) -> None:
+    def _on_open(self, request: Request, owner: Identity, message: Open) -> None:
         link, received = message.link, message.received
         connection = request.connection if message.transport == "unix" else None
         if message.transport == "unix":
@@ -171,20 +173,17 @@ class Linking:
         subscriber = self._open(message, owner, arrays)
         tenure = subscriber.tenure if isinstance(subscriber, MailboxSubscriber) else 0
         tell = partial(self._tell, request, Opened(self._protocol.epoch, tenure))
-        transport = subscriber.transport
-        if connection is not None:
-            if not _is_over(transport, connection):
-                try:
-                    unix = self._unix(subscriber, connection, request)
-                except OSError as exc:
-                    raise self._short(subscriber, exc, is_new) from exc
-                self._subscribers.attach(subscriber, unix, received, tell)
-                return
-        elif not isinstance(transport, PollTransport) or isinstance(subscriber, MailboxSubscriber):
-            poll = PollTransport(MAIL_LIMIT) if isinstance(subscriber, MailboxSubscriber) else PollTransport()
-            self._subscribers.attach(subscriber, poll, received, tell)
-            return
-        tell()
+        if connection is None:  # again, too: the answer that may be lost told losses, perhaps
+            limit = MAIL_LIMIT if isinstance(subscriber, MailboxSubscriber) else TCP_LIMIT
+            self._subscribers.attach(subscriber, PollTransport(limit), received, tell)
+        elif _is_over(subscriber.transport, connection):
+            tell()
+        else:
+            try:
+                unix = self._unix(subscriber, connection, request)
+            except OSError as exc:
+                raise self._short(subscriber, exc, is_new) from exc
+            self._subscribers.attach(subscriber, unix, received, tell)
 
     def _check_connection(self, connection: Connection | None, link: str) -> None:
         if connection is None:
@@ -193,8 +192,8 @@ class Linking:
         if connection.is_link and (subscriber is None or not _is_over(subscriber.transport, connection)):
             raise Refused("the connection is that of another link")
 
-    def _open(self, message: Open, owner: Owner, arrays: bool) -> Subscriber:
-        subscribers, link, name, then = self._subscribers, message.link, message.name, _nothing
+    def _open(self, message: Open, owner: Identity, arrays: bool) -> Subscriber:
+        subscribers, link, name, then = self._subscribers, message.link, message.name, bool
         with subscribers.lock:
             subscriber = self._find(link, owner)
             if subscriber is None and message.received:
@@ -205,12 +204,16 @@ class Linking:
             elif name is None:
                 subscriber = self._new(link, owner, arrays)
             else:
-                subscriber, then = self._new_mailbox(message, owner, arrays, name)
+                subscribers.check_open()
+                subscriber, before = subscribers.mailboxes.open(link, owner, arrays, name, message.tenure)
+                subscribers.add(subscriber)
+                if before is not None:
+                    then = subscribers.forget(before, "another process reads it now")
         then()
         self._looking.watch()
         return subscriber
 
-    def _new(self, link: str, owner: Owner, arrays: bool) -> Subscriber:
+    def _new(self, link: str, owner: Identity, arrays: bool) -> Subscriber:
         subscribers = self._subscribers
         links = subscribers.live()
         of_key = [each for each in links if each.owner.key_id == owner.key_id]
@@ -222,19 +225,7 @@ class Linking:
         subscribers.add(subscriber)
         return subscriber
 
-    def _new_mailbox(
-        self, message: Open, owner: Owner, arrays: bool, name: str
-    ) -> tuple[Subscriber, Callable[[], object]]:
-        """It, and what is to be called without the lock."""
-        subscribers = self._subscribers
-        subscribers.check_open()
-        subscriber, before = subscribers.mailboxes.open(message.link, owner, arrays, name, message.tenure)
-        subscribers.add(subscriber)
-        return subscriber, _nothing if before is None else subscribers.forget(
-            before, "another process reads it now"
-        )
-
-    def _find(self, link: str, owner: Owner) -> Subscriber | None:
+    def _find(self, link: str, owner: Identity) -> Subscriber | None:
         """The link of that id.
 
         Raises:
@@ -250,7 +241,7 @@ class Linking:
 
     # --- interests -----------------------------------------------------------------------------------
 
-    def _want(self, owner: Owner, message: Interests, transport: str, lets_wait: bool) -> Applied:
+    def _want(self, owner: Identity, message: Interests, transport: str, lets_wait: bool) -> Applied:
         """What a reader wants from now on; without a link it asks only what an interest would begin with.
 
         ``lets_wait``: as that of `Answering`.
@@ -310,7 +301,7 @@ class Linking:
 
     # --- what readers tell ---------------------------------------------------------------------------
 
-    def _on_report(self, request: Request, owner: Owner, message: Report) -> None:
+    def _on_report(self, request: Request, owner: Identity, message: Report) -> None:
         request.oneway = not message.hold
         subscriber = self._open_one(message.link, owner)
         subscribers, hold = self._subscribers, message.hold
@@ -355,13 +346,13 @@ class Linking:
             else:
                 self._watch(subscriber, transport)
 
-    def _of(self, link: str, owner: Owner) -> Subscriber:
+    def _of(self, link: str, owner: Identity) -> Subscriber:
         subscriber = self._find(link, owner)
         if subscriber is None:
             raise _over(link, "it was silent for too long, or never opened")
         return subscriber
 
-    def _open_one(self, link: str, owner: Owner) -> Subscriber:
+    def _open_one(self, link: str, owner: Identity) -> Subscriber:
         subscriber = self._of(link, owner)
         if subscriber.queue.suspended:
             raise PeerLost(f"link {link[:8]} is suspended at its publisher: open it again")
@@ -385,10 +376,6 @@ class Linking:
 
 def _is_over(transport: Transport | None, connection: Connection) -> bool:
     return isinstance(transport, UnixTransport) and transport.connection is connection
-
-
-def _nothing() -> object:
-    return None
 
 
 def _over(link: str, reason: str) -> PeerLost:

@@ -39,10 +39,9 @@ from ....transport.wire import Protocol
 from ..columns import Burst, Sink
 from .arrivals import Arrival, HeldArrivals, Make, Together
 from .intake import Decoded, Handed, Intake, OnNews
-from .link_shares import LinkShare
 from .reader_transports import Received
 from .reception import Call, Errand
-from .roster import Roster, Wanting
+from .roster import LinkShare, Roster, Wanting
 
 _SEALED = bytes((Suite.AES256_GCM,))
 
@@ -101,21 +100,19 @@ class MailboxIntake(Intake):
     """What has come out of one mailbox since its publisher numbers from 1.
 
     Args:
-        protocol, peer, counters, on_news, wake: as those of `Intake`.
-        roster: the subscriptions.
+        protocol, peer, counters, on_news, call, roster: as those of `Intake`.
     """
 
     _gathers = True
 
     def __init__(
         self, protocol: Protocol, peer: Peer, counters: Counters, on_news: OnNews,
-        wake: Callable[[Intake], object], roster: Roster,
+        call: Callable[[Callable[[], object]], object], roster: Roster,
     ) -> None:  # fmt: skip
-        super().__init__(protocol, peer, counters, on_news, wake)
+        super().__init__(protocol, peer, counters, on_news, call, roster)
         self._opener = Opener(peer.agent_id, peer.epoch, peer.publishing)
         self._open = partial(protocol.open, kind=Kind.NOTIFICATION, judge_time=False)
         self._manual = Manual(self.arrivals)
-        self._roster = roster
         self._pouring = threading.Lock()
         self._poured: list[tuple[Sink, Burst, list[_Part]]] = []
         self._news = partial(on_news, self)
@@ -128,11 +125,11 @@ class MailboxIntake(Intake):
 
     # --- out of blocks -------------------------------------------------------------------------------
 
-    def take(self, received: Received, roster: Roster) -> tuple[Call | None, list[Errand]]:
+    def take(self, received: Received) -> tuple[Call | None, list[Errand]]:
         """See `Intake.take`."""
         if received.fd >= 0:
             self._map(received.notify.lent, received.fd)
-        found = super().take(Received(self._in_no_block(received.notify), received.key_id), roster)
+        found = super().take(Received(self._in_no_block(received.notify), received.key_id))
         if self._copied:
             half = self._copied >= IN_TRANSIT // 2
             self._copied = 0 if half else self._copied
@@ -154,7 +151,7 @@ class MailboxIntake(Intake):
         if not row.block:
             return row
         try:
-            body = bytes(self._mapped.view(row.block, row.size, _nothing))
+            body = bytes(self._mapped.view(row.block, row.size, bool))
         except ValueError as exc:
             raise Starved(f"what {self.peer.endpoint} kept cannot be had from shared memory: {exc}") from exc
         self._copied += 1
@@ -179,8 +176,8 @@ class MailboxIntake(Intake):
                 if sink.paused:
                     self._news(True)
 
-    def _gathered(self, notify: Notify, key_id: str, roster: Roster) -> Errand | None:
-        wanting = [roster.wanting(run.interests) for run in notify.runs]
+    def _gathered(self, notify: Notify, key_id: str) -> Errand | None:
+        wanting = [self._roster.wanting(run.interests) for run in notify.runs]
         sink = wanting[0].sink if wanting else None
         if sink is None or any(each.sink is not sink for each in wanting):
             return None
@@ -290,10 +287,6 @@ class MailboxIntake(Intake):
             except ProtocolError as exc:
                 raise self._complain(topic, exc) from None
         return super()._make(topic, row, body, key_id, received_at, lent, trusts, initial)
-
-
-def _nothing() -> None:
-    return None
 
 
 def _columns(parts: list[_Part]) -> tuple[list[str], list[Row]]:

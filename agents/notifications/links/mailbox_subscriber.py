@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
 from ....delivery.claims import Claim
@@ -26,11 +25,12 @@ from ....delivery.letters import Kept
 from ....delivery.policies import KEEP
 from ....protocol import limits
 from ....protocol.errors import Refused
-from ....protocol.link_messages import Body
+from ....protocol.link_messages import Body, Run
+from ....protocol.message import Identity
 from ....protocol.records import Record, Records, size_beside
 from ....shm.ring import Ring
 from .packing import MAIL_ROWS, Batch, MailPacking
-from .subscriber import Owner, Subscriber
+from .subscriber import Subscriber
 from .topics import Wanted
 from .transports import UNIX_LIMIT, Transport
 
@@ -68,7 +68,7 @@ class MailboxSubscriber(Subscriber):
     queue: KeepQueue[Record]
 
     def __init__(
-        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring,
+        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring,
         shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxSubscriber | None,
         records: Records, room: int,
     ) -> None:  # fmt: skip
@@ -140,10 +140,6 @@ class MailboxSubscriber(Subscriber):
         self._blocking.discard(wanted.number)
         if isinstance(wanted, Kept) and self.queue.has(wanted):
             self.queue.forget(wanted)
-
-    def gets(self, topic: str) -> bool:
-        """See `Subscriber.gets`."""
-        return self.queue.index.knows(topic)
 
     def waits(self, topic: str) -> bool:
         """See `Subscriber.waits`."""
@@ -228,13 +224,14 @@ class MailboxSubscriber(Subscriber):
 
     def _goes(self, batch: Batch, transport: Transport) -> Batch:
         """Seal what goes, where its reader wants that, and place it where the transport takes it."""
-        notify, _, contents = batch
+        notify, _, runs = batch
+        records: list[Record] = [record for run in runs for record in run.records]
         if self.signs:
-            self._records.seal(contents, self._lock)
-        rows = iter([each.proven if self.signs else each.row for each in contents])
-        for run in notify.runs:
-            run.rows[:] = islice(rows, len(run.rows))
-        if transport.blocks and len(contents) == 1 and self._shares(contents[0].topic):
+            self._records.seal(records, self._lock)
+        for topic, interests, some in runs:
+            rows = [each.proven if self.signs else each.row for each in some]
+            notify.runs.append(Run(topic, interests, rows))
+        if transport.blocks and len(records) == 1 and self._shares(records[0].topic):
             return self._placed(batch, transport, notify.runs[0].rows[0].body)
         return batch
 

@@ -22,11 +22,12 @@ from typing import Any
 from ....delivery.keep_queue import KeepQueue
 from ....protocol import limits
 from ....protocol.errors import MailboxTaken, Refused
+from ....protocol.message import Identity
 from ....protocol.records import Record, Records
 from ....shm.ring import Ring
 from ....shm.views import IN_TRANSIT
 from .mailbox_subscriber import MailboxSubscriber
-from .subscriber import Owner, Subscriber
+from .subscriber import Subscriber
 
 BYTES = 256 << 20
 """Of contents in blocks, on their way to all readers; further ones go in their sockets."""
@@ -64,7 +65,7 @@ class Mailboxes:
         return [each for each in self._links.values() if isinstance(each, MailboxSubscriber)]
 
     def open(
-        self, link: str, owner: Owner, arrays: bool, name: str, tenure: int
+        self, link: str, owner: Identity, arrays: bool, name: str, tenure: int
     ) -> tuple[MailboxSubscriber, MailboxSubscriber | None]:
         """A new link to a mailbox; with the lock. Arguments as those of `MailboxSubscriber`.
 
@@ -91,7 +92,7 @@ class Mailboxes:
             self._named[name, owner.key_id] = subscriber
         return subscriber, before
 
-    def _check_room(self, owner: Owner) -> None:
+    def _check_room(self, owner: Identity) -> None:
         found = self.all()
         of_key = sum(each.owner.key_id == owner.key_id for each in found)
         if len(found) >= limits.current.mailboxes or of_key >= limits.current.mailboxes_per_key:

@@ -57,29 +57,20 @@ class _Table(Table):
     def fitting(self, key: Key, transport: str) -> Link | None:
         """A link to that publisher that a subscription may take."""
         agent_id, kind, mailbox = key
-        with self.lock:
-            for link, its in self.links.items():
-                if (
-                    its == kind
-                    and (link.peer.agent_id, link.mailbox) == (agent_id, mailbox)
-                    and (transport in ("auto", link.wanted) or mailbox)
-                    and not link.ended
-                ):
-                    return link
+        for link, its in self.links.copy().items():
+            if (
+                its == kind
+                and (link.peer.agent_id, link.mailbox) == (agent_id, mailbox)
+                and (transport in ("auto", link.wanted) or mailbox)
+                and not link.ended
+            ):
+                return link
         return None
 
     def opening(self, key: Key) -> threading.Lock:
         """Held by the one thread that looks for a link to that publisher and opens it."""
         with self.lock:
             return self._opening.setdefault(key, threading.Lock())
-
-    def enter(self, link: Link, kind: Hashable) -> None:
-        with self.lock:
-            self.links[link] = kind
-
-    def leave(self, link: Link) -> None:
-        with self.lock:
-            self.links.pop(link, None)
 
 
 _table = _Table()
@@ -164,9 +155,9 @@ def _open(
     new_client: NewClient, protocol: Protocol, peer: Peer, mailbox: str | None, transport: str,
     deadline: float,
 ) -> Link:  # fmt: skip
-    link = Link(new_client, protocol, peer, _table.leave, mailbox)
+    link = Link(new_client, protocol, peer, lambda link: _table.links.pop(link, None), mailbox)
     link.start(transport, deadline)
-    _table.enter(link, protocol.fingerprint)
+    _table.links[link] = protocol.fingerprint
     return link
 
 
@@ -195,9 +186,7 @@ def move(subscription: Subscription, endpoint: str) -> None:
 def settle(timeout: float = JOIN_TIMEOUT) -> None:
     """Wait until the links that have ended gave back everything, but for the one of this very thread."""
     deadline = time.monotonic() + timeout
-    with _table.lock:
-        ended = [link for link in _table.links if link.ended]
-    for link in ended:
+    for link in [each for each in _table.links.copy() if each.ended]:
         link.join(max(0.0, deadline - time.monotonic()))
 
 
@@ -209,9 +198,7 @@ def statistics(subscription: Subscription) -> dict[str, Any] | None:
 
 @atexit.register
 def _close_all() -> None:
-    with _table.lock:
-        open_links = list(_table.links)
-    subscriptions = [each for link in open_links for each in link.subscriptions()]
+    subscriptions = [each for link in _table.links.copy() for each in link.subscriptions()]
     park(subscriptions)
     for subscription in subscriptions:
         with contextlib.suppress(Exception):

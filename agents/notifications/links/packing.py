@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
+from itertools import islice
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,7 +30,18 @@ _number_of = attrgetter("number")
 
 Batch = tuple[Notify, int, Sequence[Any]]
 """What goes at once: a message for the reader; a descriptor that goes with it, to be closed by whoever sends,
--1 for none; the notifications of its rows, `Published` or `Record`."""
+-1 for none; the notifications of its rows, or of a mailbox its `Unpacked` runs, which are not in it yet."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Unpacked(NamedTuple):
+    """A run of a mailbox, out of which whoever sends makes one of rows."""
+
+    topic: str
+    interests: list[int]
+    records: list[Record]
 
 
 class Packing:
@@ -49,19 +61,19 @@ class Packing:
         self._reader = object()  # who has the descriptors: one connection of the reader
         self._introduced = 0  # whose descriptors it has
         self.ended: dict[int, Ended] = {}
-        self._told = 0  # of those
+        self._ending: dict[int, None] = {}  # those of them that were not told
         self._about: dict[str, str] = {}  # what was said of topics since the link began
         self._untold: dict[str, str] = {}  # of that
 
     def begin(self) -> None:
         """Another transport, or another connection: the reader has no descriptors."""
         self._ring.gone(self._reader)
-        self._reader, self._introduced, self._told = object(), 0, 0
-        self._untold = {**self._about}
+        self._reader, self._introduced = object(), 0
+        self._ending, self._untold = dict.fromkeys(self.ended), {**self._about}
 
     def end(self, ended: Ended) -> None:
         """An interest has ended, which the reader is to be told."""
-        self.ended[ended.interest], self._told = ended, 0
+        self.ended[ended.interest], self._ending[ended.interest] = ended, None
 
     def declare(self, topic: str, said: str) -> None:
         """The reader is to be told what the messages of a topic are; of `MOST_TYPES` topics at most."""
@@ -96,10 +108,10 @@ class Packing:
             contents.append(published)
             if published.waited is not None:
                 hurry = True
-        runs = runs_of(entries, rows)
+        runs = runs_of(entries, rows, Run)
         if self._queue.parts and transport.kind != "inproc":
             _say_once(runs, contents)
-        return self._notify(transport, entries[0].position, runs, lent, hurry), fd, contents
+        return self._notify(entries[0].position, len(rows), runs, lent, hurry), fd, contents
 
     def in_block(self, batch: Batch, block: int) -> Batch:
         """A message of one content with that in a block; the same when no descriptor can be had."""
@@ -114,20 +126,22 @@ class Packing:
         rows = [replace(row, body=b"", block=block, size=len(row.body))]
         return replace(notify, runs=[replace(run, rows=rows)], lent=lent), fd, contents
 
-    def sign(self, transport: Transport) -> Batch:
+    def sign(self) -> Batch:
         """A message without notifications, as a sign of life."""
-        return self._notify(transport, self._queue.sent + 1, [], 0, False), -1, []
+        return self._notify(self._queue.sent + 1, 0, [], 0, False), -1, []
 
-    def _notify(self, transport: Transport, first: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
+    def _notify(self, first: int, count: int, runs: list[Run], lent: int, hurry: bool) -> Notify:
         losses: list[Loss] = []
         if self._queue.behind:
-            shown = first + max(0, sum([len(run.rows) for run in runs]) - 1)
+            shown = first + max(0, count - 1)
             for interest, topic, at, total in self._queue.losses(MAX_ITEMS, shown):
                 losses.append(Loss(interest.number, topic, at, total))
         ended: list[Ended] = []
-        if self._told < len(self.ended):
-            ended = list(self.ended.values())[:MAX_ITEMS]
-            self._told = len(self.ended)
+        if self._ending:
+            some = list(islice(self._ending, MAX_ITEMS))
+            ended = [self.ended[each] for each in some if each in self.ended]
+            for each in some:
+                del self._ending[each]
         about, self._untold = self._untold, {}
         dropped = self._ring.take_dropped(self._reader) if self._introduced else []
         self._introduced -= len(dropped)
@@ -148,7 +162,7 @@ class Packing:
 
 
 class MailPacking(Packing):
-    """That of a mailbox, whose messages have their rows.
+    """That of a mailbox, whose runs are not packed here.
 
     Args:
         queue: of the reader.
@@ -161,27 +175,28 @@ class MailPacking(Packing):
         self._in_transit = in_transit
 
     def next(self, transport: Transport) -> Batch | None:
-        """See `Packing.next`; the rows are records, out of which whoever sends makes rows."""
+        """See `Packing.next`."""
         if len(self._in_transit) >= IN_TRANSIT:
             return None
         entries = self._queue.take(MAIL_ROWS, transport.limit, transport.blocks)
         if not entries:
             return None
-        records: list[Record] = [entry.message for entry in entries]
-        runs = runs_of(entries, cast("list[Row]", records))
-        return self._notify(transport, entries[0].position, runs, 0, False), -1, records
+        runs = runs_of(entries, [entry.message for entry in entries], Unpacked)
+        return self._notify(entries[0].position, len(entries), [], 0, False), -1, runs
 
 
-def runs_of(entries: Sequence[Sent[Any]], rows: Sequence[Row]) -> list[Run]:
+def runs_of(
+    entries: Sequence[Sent[Any]], rows: Sequence[T], make: Callable[[str, list[int], list[T]], R]
+) -> list[R]:
     """Rows by what is the same for several in succession; there may be fewer of them than entries."""
-    runs: list[Run] = []
+    runs: list[R] = []
     claims: tuple[Claim, ...] = ()
-    same: list[Row] = []
+    same: list[T] = []
     topic = ""
     for entry, row in zip(entries, rows, strict=False):
         if (entry.claims is not claims and entry.claims != claims) or entry.message.topic != topic:
             topic, claims, same = entry.message.topic, entry.claims, []
-            runs.append(Run(topic, list(map(_number_of, claims)), same))
+            runs.append(make(topic, list(map(_number_of, claims)), same))
         same.append(row)
     return runs
 

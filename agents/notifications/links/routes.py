@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ....delivery.ahead import Most
 from ....shm.ring import BUFFERS, Ring
@@ -13,7 +14,7 @@ from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .publication import Route, route_of
 from .subscriber import Subscriber
-from .topics import Advertised, Wanted
+from .topics import Advertised, Wanted, advertised
 
 SPARE = 2
 """Blocks beside those that readers have: one that is written, one whose writer still looks at it."""
@@ -36,7 +37,7 @@ class Routes:
     Attributes:
         version: another one after each change.
         changes: how often what readers want has changed.
-        usual: what is said of topics that nobody advertised; None for nothing of any.
+        usual: as `TopicSettings.of`; None when nothing is said of any topic.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Routes:
         self._buffers = 0  # of all of them
         self._known: dict[str, Route] = {}
         self.version = self.changes = 0
-        self.usual: Callable[[str], Advertised | None] | None = None
+        self.usual: Callable[[str], Mapping[str, Any]] | None = None
 
     def advertise(self, topic: str, about: Advertised) -> None:
         """Say how a topic differs from the defaults; links that are open follow."""
@@ -67,7 +68,7 @@ class Routes:
             self._buffers += about.buffers - (0 if before is None else before.buffers)
             self._advertised[topic] = about
             self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
-            for subscriber in self._live():
+            for subscriber in self.live():
                 for interest in subscriber.claims(topic):
                     if not interest.lossy:
                         interest.window = min(interest.policy.bound, about.buffers)
@@ -82,12 +83,15 @@ class Routes:
 
     def about(self, topic: str) -> Advertised:
         """What is said of a topic."""
-        return self._advertised.get(topic) or (_DEFAULT if self.usual is None else self._begin_usual(topic))
+        usual = self.usual
+        return self._advertised.get(topic) or (
+            _DEFAULT if usual is None else self._begin(topic, usual(topic))
+        )
 
-    def _begin_usual(self, topic: str) -> Advertised:
-        about = None if self.usual is None else self.usual(topic)
-        if about is None:
+    def _begin(self, topic: str, said: Mapping[str, Any]) -> Advertised:
+        if not said:
             return _DEFAULT
+        about = advertised(said)
         with self._lock:
             if topic not in self._advertised and len(self._advertised) < _MAX_ROUTES:
                 self.advertise(topic, about)
@@ -122,12 +126,12 @@ class Routes:
 
     def _find(self, topic: str) -> Route:
         with self._lock:
-            live, about = self._live(), self.about(topic)
+            live, about = self.live(), self.about(topic)
             for subscriber in live:
                 begun = {each.number for each in subscriber.claims(topic)} if subscriber.everything else ()
                 for number, wanted in subscriber.everything.items():
                     if number not in begun:
-                        subscriber.begin(wanted, topic, self._window(wanted, topic))
+                        subscriber.begin(wanted, topic, self.window(wanted, topic))
             wanting = tuple(subscriber for subscriber in live if subscriber.gets(topic))
             kept = tuple(
                 subscriber
@@ -141,7 +145,8 @@ class Routes:
                 self._known = {topic: route}
             return route
 
-    def _live(self) -> list[LinkSubscriber]:
+    def live(self) -> list[LinkSubscriber]:
+        """The links that are no mailboxes; with the lock."""
         return [subscriber for subscriber in self._links.values() if isinstance(subscriber, LinkSubscriber)]
 
     def renew(self) -> None:
@@ -151,7 +156,7 @@ class Routes:
 
     def renew_transports(self) -> None:
         """The transport of a link has changed; with the lock."""
-        lossy = (subscriber for subscriber in self._live() if subscriber.lossy)
+        lossy = (subscriber for subscriber in self.live() if subscriber.lossy)
         self._ring.lossy = Most().leased * sum(subscriber.takes_blocks for subscriber in lossy)
         self._change()
 
@@ -160,21 +165,10 @@ class Routes:
         self.version += 1
         self._on_change()
 
-    def _window(self, wanted: Wanted, topic: str) -> int | None:
+    def window(self, wanted: Wanted, topic: str) -> int | None:
+        """That of an interest in a topic, as of `Interest`."""
         policy = wanted.policy
         return None if policy.lossy else min(policy.bound, self.about(topic).buffers)
-
-    def follow(
-        self, subscriber: Subscriber, wanted: Wanted, lasts: dict[str, int]
-    ) -> tuple[dict[str, int], int]:
-        """Let a reader have an interest from now on; with the lock, and `renew` is to follow.
-
-        ``lasts``: as `lasts` of its topic.
-
-        Returns:
-            As `Subscriber.follow`.
-        """
-        return subscriber.follow(wanted, lasts, self._window)
 
     def lasts(self, topic: str) -> dict[str, int]:
         """The last number of a topic, or with ``*`` of each."""

@@ -12,26 +12,20 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....delivery.claim_queue import ClaimQueue
 from ....delivery.claims import Claim
 from ....delivery.liveness import Liveness
 from ....protocol.errors import TypeMismatch
 from ....protocol.link_messages import Applied, Ended
+from ....protocol.message import Identity
 from ....shm.ring import Ring
 from ..declared import Declared
 from ..filters import ANY
 from .packing import Batch, Packing
 from .topics import Wanted
 from .transports import Transport
-
-
-class Owner(NamedTuple):
-    """Who opened a link: an agent, and the key that signed its request, empty without keys."""
-
-    agent: str
-    key_id: str
 
 
 class Subscriber(ABC):
@@ -58,7 +52,7 @@ class Subscriber(ABC):
     """
 
     def __init__(
-        self, link: str, owner: Owner, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
         queue: ClaimQueue[Any, Any], packing: Packing,
     ) -> None:  # fmt: skip
         self.link = link
@@ -129,9 +123,12 @@ class Subscriber(ABC):
             return
         self.packing.ended.pop(number, None)
         self._keys -= len(wanted.keys or ())
-        readers = self._readers[wanted.topic]
-        readers[wanted.who or self.owner.agent] -= 1
-        self._readers[wanted.topic] = +readers
+        readers, who = self._readers[wanted.topic], wanted.who or self.owner.agent
+        readers[who] -= 1
+        if not readers[who]:
+            del readers[who]
+        if not readers:
+            del self._readers[wanted.topic]
         self._forget(wanted)
 
     @abstractmethod
@@ -143,9 +140,9 @@ class Subscriber(ABC):
         self._forget(self.wants[number])
         self.packing.end(Ended(number, reason, code=code))
 
-    @abstractmethod
     def gets(self, topic: str) -> bool:
         """Whether any message of a topic is for it."""
+        return self.queue.index.knows(topic)
 
     def declare(self, topic: str, declared: Declared) -> None:
         """Something was said of a topic: the reader is told, and who wants another type gets nothing more."""
@@ -258,6 +255,7 @@ class Subscriber(ABC):
                 self._send(lambda transport: self._sign(transport) if self.liveness.beat_due(now) else None)
             finally:
                 self.sending.release()
+            self.flush()  # whoever came meanwhile relies on it
 
     def _send(self, make: Callable[[Transport], Batch | None]) -> bool:
         with self._lock:
@@ -281,4 +279,4 @@ class Subscriber(ABC):
 
     def _sign(self, transport: Transport) -> Batch:
         """An empty message, or whatever there is; with the lock."""
-        return self.packing.next(transport) or self.packing.sign(transport)
+        return self.packing.next(transport) or self.packing.sign()

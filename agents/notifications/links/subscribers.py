@@ -25,7 +25,6 @@ from typing import Any
 
 from ....delivery.liveness import Liveness
 from ....delivery.meters import Meter
-from ....delivery.responsive import ResponsiveLinks
 from ....protocol import limits
 from ....protocol.errors import AgentClosed
 from ....protocol.records import Record, Records
@@ -81,7 +80,7 @@ class Subscribers:
         self.ring = Ring(BUFFERS + SPARE)
         self.links: dict[str, Subscriber] = {}
         self.encoding = Encoding(protocol.codec, self.ring, counters, self._make_room)
-        self.on_end: Callable[[Subscriber, Transport | None], object] = _nobody
+        self.on_end: Callable[[Subscriber, Transport | None], object] = lambda _, __: None
         self.on_pause: Callable[[], object] = bool
         self.on_topic: Callable[[str], object] = bool
         self.pause: Callable[[float], object] = time.sleep
@@ -92,7 +91,6 @@ class Subscribers:
         self.routes = Routes(
             self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )
-        self._responsive = ResponsiveLinks()
         self.admission = Admission(loop, self.changed, self.encoding, counters, self.routes.renew, self._push)
         self.mailboxes = Mailboxes(self.lock, self.links, self._shares, records)
         self._closed = False
@@ -139,8 +137,7 @@ class Subscribers:
                     published.slot, [subscriber.link for subscriber in took if subscriber.takes_blocks]
                 )
             if publication.ack_wait is not None:
-                trusted = self._responsive.begin(number, [subscriber.link for subscriber in took])
-                published.waited = {subscriber for subscriber in took if subscriber.link in trusted}
+                published.waited = {subscriber for subscriber in took if not subscriber.is_late}
 
     def _offer(self, topic: str) -> None:
         """A topic is published for the first time, or again; with the lock."""
@@ -234,11 +231,12 @@ class Subscribers:
         with self.lock:
             if not self._loop.in_thread():
                 self.changed.wait_for(lambda: self._closed or not published.waited, publication.ack_wait)
-            missed = published.waited or set()
+            missed: set[LinkSubscriber] = published.waited or set()
             published.waited = None
             if missed:
                 self._counters.add("ack_waits_missed", len(missed))
-                self._responsive.missed(subscriber.link for subscriber in missed)
+            for subscriber in missed:
+                subscriber.is_late = True
 
     # --- readers -------------------------------------------------------------------------------------
 
@@ -253,7 +251,6 @@ class Subscribers:
                 return
             subscriber.heard(time.monotonic())
             if subscriber.acknowledged(received, upto, others):
-                self._responsive.acknowledged(subscriber.link)
                 self.changed.notify_all()
         subscriber.flush()
 
@@ -318,7 +315,6 @@ class Subscribers:
             if subscriber.ended or subscriber.queue.suspended:
                 return
             transport = subscriber.suspend(time.monotonic())
-            self._responsive.forget(subscriber.link)
             self.routes.renew()
         logger.info("%r is suspended: %s", subscriber, reason)
         self._counters.add("links_suspended")
@@ -338,7 +334,6 @@ class Subscribers:
             return bool
         transport = subscriber.end(reason)
         self.links.pop(subscriber.link, None)
-        self._responsive.forget(subscriber.link)
         if isinstance(subscriber, MailboxSubscriber):
             self.mailboxes.forget(subscriber)
         self.routes.renew()
@@ -366,9 +361,7 @@ class Subscribers:
     def live(self) -> list[LinkSubscriber]:
         """Those of them that are no mailboxes."""
         with self.lock:
-            return [
-                subscriber for subscriber in self.links.values() if isinstance(subscriber, LinkSubscriber)
-            ]
+            return self.routes.live()
 
     def statistics(self) -> dict[str, Any]:
         """Every link, and the shared memory."""
@@ -390,7 +383,3 @@ class Subscribers:
             self.end(subscriber, "the publisher was stopped")
         self.ring.close()
         self.mailboxes.ring.close()
-
-
-def _nobody(subscriber: Subscriber, transport: Transport | None) -> None:
-    return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,6 +22,8 @@ SCOPES = {"process": ("inproc",), "host": ("inproc", "unix"), "all": ("inproc", 
 
 _LONGEST_WHO = 64
 
+_policy = lru_cache(1000, typed=True)(Policy)  # equal policies are one
+
 
 @dataclass(slots=True)
 class Advertised:
@@ -33,6 +36,7 @@ class Advertised:
     ack_wait: float | None = None
     zero_copy: bool = True
     secret: bool = False
+    keep_last: bool = False
 
     def is_broadcast(self, sealed: bool) -> bool:
         """True when it may be broadcast, by an agent that seals everything or does not."""
@@ -46,13 +50,10 @@ class Advertised:
         """
         if policy.name == "mailbox":
             check_size(policy)
-        self._check_policy(topic, policy.name)
-        self.check_transport(topic, transport)
-
-    def _check_policy(self, topic: str, name: str) -> None:
-        if self.policies is not None and name not in self.policies:
+        if self.policies is not None and policy.name not in self.policies:
             offered = ", ".join(sorted(self.policies))
-            raise PolicyRefused(f"policy {name} is not offered for topic {topic!r}, only {offered}")
+            raise PolicyRefused(f"policy {policy.name} is not offered for topic {topic!r}, only {offered}")
+        self.check_transport(topic, transport)
 
     def check_broadcast(self, topic: str, sealed: bool) -> None:
         """Judge a subscription to the broadcast plane; errors as `check`.
@@ -80,20 +81,18 @@ class Advertised:
             )
 
 
-def advertised(
-    buffers: int,
-    policies: Iterable[Policy | str] | None,
-    scope: str,
-    throttle: float | None,
-    ack_wait: float | None,
-    zero_copy: bool = True,
-    secret: bool = False,
-) -> Advertised:
+def advertised(said: Mapping[str, Any], policies: Iterable[Policy | str] | None = None) -> Advertised:
     """What a topic is, checked.
+
+    Args:
+        said: arguments of `Agent.advertise` by name; of others nothing is said.
+        policies: those that are offered, or their names; None for all.
 
     Raises:
         ConfigError: for an argument that cannot be used.
     """
+    buffers, scope = said.get("buffers", BUFFERS), said.get("scope", "all")
+    throttle, ack_wait = said.get("throttle"), said.get("ack_wait")
     if buffers < 1:
         raise ConfigError(f"a topic has at least 1 buffer, not {buffers}")
     if scope not in SCOPES:
@@ -107,8 +106,10 @@ def advertised(
     unknown = (names or frozenset()) - set(NAMES)
     if unknown:
         raise ConfigError(f"policies of a topic are {', '.join(NAMES)}, not {', '.join(sorted(unknown))}")
-    thinned = None if throttle is None else Throttle(throttle)
-    return Advertised(buffers, names, scope, thinned, ack_wait, zero_copy, secret)
+    return Advertised(
+        buffers, names, scope, None if throttle is None else Throttle(throttle), ack_wait,
+        said.get("zero_copy", True), said.get("secret", False), said.get("keep_last", False),
+    )  # fmt: skip
 
 
 class Wanted(Struct, frozen=True, gc=False):
@@ -144,7 +145,7 @@ def wanted_of(command: Command) -> Wanted | None:
     try:
         policy = _policy(
             command.policy, command.bound, command.timeout, command.max_bytes, command.when_full,
-            command.on_timeout, command.keep,
+            command.on_timeout, keep=command.keep,
         )  # fmt: skip
     except (TypeError, ValueError) as exc:
         raise RemoteProtocolError(f"interest {command.interest} has an unknown policy: {exc}") from None
@@ -152,12 +153,3 @@ def wanted_of(command: Command) -> Wanted | None:
         command.interest, intern(command.topic), thin(command.keys), policy,
         intern(command.who[:_LONGEST_WHO]), intern(command.type), command.raw,
     )  # fmt: skip
-
-
-@lru_cache(1000, typed=True)
-def _policy(
-    name: str, bound: int, timeout: float | None, max_bytes: int | None, when_full: str | None,
-    on_timeout: str | None, keep: float | None,
-) -> Policy:  # fmt: skip
-    """Equal policies are one."""
-    return Policy(name, bound, timeout, max_bytes, when_full, on_timeout, keep=keep)

@@ -155,7 +155,7 @@ class PollTransport:
     kind = "tcp"
     blocks = False
 
-    def __init__(self, limit: int = TCP_LIMIT) -> None:
+    def __init__(self, limit: int) -> None:
         self.limit = limit
         self.until = 0.0
         self.watched = False
