@@ -45,8 +45,10 @@ def docstring(doc: object) -> ast.stmt:
     text = doc.strip() if isinstance(doc, str) else ""
     if not text:
         return ast.Expr(ast.Constant(...))
-    text = text.replace("\n", "\n    ")
-    return ast.Expr(ast.Constant(re.sub(r"[ \t]+\n", "\n", text)))
+    lines = [line.rstrip(" \t") for line in text.split("\n")]
+    return ast.Expr(
+        ast.Constant("\n".join([lines[0], *(f"    {line}" if line else "" for line in lines[1:])]))
+    )
 
 
 class Writer:
