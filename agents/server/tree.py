@@ -315,12 +315,28 @@ def path_of(options: dict[str, Any]) -> Path:
     return on if name is None else (*on, paths.check_name(name))
 
 
+def names_in(what: str, written: str, path: Path) -> tuple[str, ...]:
+    """The names of a path that something is said of.
+
+    Raises:
+        ConfigError: for one with items, of which nothing can be said alone.
+    """
+    names = paths.names(path)
+    if len(names) != len(path):
+        raise ConfigError(
+            f"{what} names {written}, an item: what is said holds for all items, so write {'.'.join(names)!r}"
+        )
+    return names
+
+
 def _exposed(expose: Iterable[str]) -> dict[str, Any]:
     """What is exposed, as dicts in dicts by name; None at the end of each path, for all that is in it."""
+    if isinstance(expose, str):
+        raise ConfigError(f"expose takes a list of members, such as [{expose!r}], not a text")
     table: dict[str, Any] = {}
     for written in expose:
         try:
-            names = paths.names(paths.parse(written))
+            names = names_in("expose", written, paths.parse(written))
         except MemberRefused:  # a private name is not served, exposed or not
             continue
         within: dict[str, Any] | None = table
