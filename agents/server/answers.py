@@ -60,6 +60,7 @@ class Answers:
         self._cache = cache
         self._originals = originals
         self.handles = Handles(presence, lanes)
+        tree.kept = self.handles.look
         self.streams = Streams(lanes, coroutines, presence, self.item)
 
     def of(self, call: Call, result: Any, member: Member, here: Path | None = None) -> Message:

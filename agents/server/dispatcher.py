@@ -9,7 +9,7 @@
     handshake with any other content            refused: it is not addressed to this agent
     role of its key too low                     refused
     of an urgent member                         runs at once, beside whatever runs, lock or not
-    'inspect', 'describe' of the whole object   likewise while something runs: they only look
+    'inspect'; 'describe', [] that only look    likewise while something runs
     somebody else holds the lock                raised, when its turn has come
     from a carrier whose threads wait           runs in that thread, in its turn
     else, proved quick and its turn is now      runs where it arrived
@@ -31,6 +31,7 @@ from ...protocol.contents import PS
 from ...protocol.errors import FrameError, Refused, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
+from ...protocol.operations import GET
 from ...transport.endpoints import DECODE_LATER
 from ...transport.executor import Executor
 from ...transport.loop import Loop
@@ -238,7 +239,8 @@ class Dispatcher:
         lane = self.lanes[member.lane]
         call.kind = action, member.text
         try:
-            if member.urgent or (action in _BESIDE and "on" not in call.options and lane.running):
+            looks = action in _BESIDE or call.options.get("method") == GET
+            if member.urgent or (looks and lane.running and self._only_looks(call)):
                 return self._beside(call)
             call.lane = lane
             if call.caller.carrier.waits and not lane.affine:
@@ -259,10 +261,13 @@ class Dispatcher:
             return self._refused(call, exc)
         return self._run(call, lane)
 
+    def _only_looks(self, call: Call) -> bool:
+        return self.exposed is not None and self.exposed.only_looks(call.action, call.options, call.member)
+
     def _beside(self, call: Call) -> Packed | None:
         """Run a call at once, whatever else runs."""
         call.begin()
-        if call.caller.carrier.waits or call.action in _BESIDE:
+        if call.caller.carrier.waits or not call.member.urgent:
             return self._run(call, None)
         call.run, call.give_up = self._run_queued, self._give_up
         if not self._urgent.submit(call.work):
@@ -334,7 +339,7 @@ class Dispatcher:
         try:
             action, options, act = call.action, call.options, self._act
             if action and (self._presence.lock.owner is not None or "lock" in options):
-                self.check_lock(call, action, options)
+                self.check_lock(call, action, options, call.member)
             if not action or act is None:
                 message = call.message
                 return self._on_request(message.sender, message.topic, call.content, message.msgid)
@@ -361,16 +366,19 @@ class Dispatcher:
             return run_batch(call, options, self.check_lock, exposed, self.audit)
         return exposed.act(call, action, options, call.member)
 
-    def check_lock(self, call: Call, action: str, options: dict[str, Any]) -> None:
+    def check_lock(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
         """Judge an action of a call by the lock.
 
         Raises:
             LockedBy: somebody else holds it.
             LockLost: the caller relies on a lock that it does not hold (any more).
         """
-        if action not in _UNLOCKED and not call.member.urgent and self.exposed is not None:
-            reads = self.exposed.only_reads(action, options)
-            self._presence.check(call.caller, options.get("lock"), reads, options.get("as"))
+        exposed, token = self.exposed, options.get("lock")
+        if action in _UNLOCKED or member.urgent or exposed is None:
+            return
+        if token or not exposed.only_looks(action, options, member):
+            reads = exposed.only_reads(action, options)
+            self._presence.check(call.caller, token, reads, options.get("as"))
 
     def _after_cancel(self, call: Call) -> None:
         if self.exposed is None:

@@ -26,6 +26,7 @@ from ...protocol.errors import Refused
 from ...protocol.message import Identity
 from ...protocol.shown import shown
 from .lane import Lane
+from .members import MISSING
 from .presence import Presence
 from .tree import new_handle
 
@@ -103,6 +104,13 @@ class Handles:
         if kept is None:
             raise Refused("this object is kept no more: its handle was released, or the server restarted")
         return kept.thing
+
+    def look(self, handle: str) -> object:
+        """What a handle is for, whoever has it, to see its marks alone; `MISSING` when it is kept no more."""
+        for client in list(self._clients.values()):
+            if (kept := client.by_id.get(handle)) is not None:
+                return kept.thing
+        return MISSING
 
     def release(self, handles: object, identity: Identity) -> None:
         """A client lets go of some, once for each time that an id is told; unknown ones are free already.
