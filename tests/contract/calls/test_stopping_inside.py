@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Protocol, Proxy, Server, batch, cancelled, lock, on_cancel, urgent
+from pzc import Agent, Protocol, Proxy, Server, batch, cancelled, lock, on_cancel, running, urgent
 
+from tests.contract.rigs.calling import until
 from tests.contract.rigs.drivers import BOTH_CARRIERS
 from tests.contract.rigs.supply import KEY, TIMEOUT
 
@@ -178,3 +179,23 @@ def test_the_first_call_that_is_cancelled_is_followed_by_what_on_cancel_names(
     assert psu.first.running.wait(TIMEOUT)
     ramp.cancel()
     assert psu.first.switched_off.wait(TIMEOUT)
+
+
+def test_what_is_released_while_a_call_of_it_waits_is_there_for_that_call(
+    server: Server, psu: Psu, other: Any
+) -> None:
+    with Agent(protocol=Protocol(KEY)) as client:
+        peer = client.peer(server.rep_endpoint)
+
+        def call(*on: Any, name: str) -> Any:
+            options = {"on": on, "name": name, "method": "__call__", "timeout": TIMEOUT}
+            return client.exchange_later(peer, ("PSMessage", "exec", options), TIMEOUT)
+
+        (handle,) = call("psu", name="output").result(TIMEOUT).content[2]["handles"]
+        held(psu, other)
+        waiting = call({"handle": handle}, name="off")
+        until(lambda: [call.member for call in running(other) if call.state == "waiting"])
+        client.request(server.rep_endpoint, {"pzc": "release", "handles": [handle]}, TIMEOUT)
+        psu.opened.set()
+        assert waiting.result(TIMEOUT).content[1] == "return"
+        until(lambda: not server.statistics()["handles"])
