@@ -56,7 +56,7 @@ _SEQUENCES = frozenset({tuple, list})
 _BESIDE = frozenset({"describe", "inspect"})
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
 _UNNAMED = frozenset({"batch", "next"})
-_UNLOCKED = frozenset({"inspect", "describe", "next", "batch"})
+_UNLOCKED = frozenset({"inspect", "describe", "batch"})
 
 
 class Dispatcher:

@@ -127,6 +127,8 @@ class ExposedObject:
 
     def only_reads(self, action: str, options: dict[str, Any]) -> bool:
         """True for what others may do while somebody holds the lock, where the server says so."""
+        if action == "next":
+            return self.unnamed(action, options).reading
         if action != "exec":
             return action in _READING
         return self.member(options).reading or (
@@ -269,7 +271,8 @@ class ExposedObject:
         if method == "__dir__":
             return PS, RETURN, self.tree.names(thing, path)
         if by_item:
-            return self._answers.of(call, each_of(thing), member)
+            looks = not hasattr(kind, "__next__")
+            return self._answers.of(call, each_of(thing), member._replace(reading=looks))
         result = operation.do(thing, *args, **kwargs) if known else getattr(thing, method)(*args, **kwargs)
         if inspect.iscoroutine(result):
             result = self._coroutines.run(result)
