@@ -54,6 +54,16 @@ class Psu:
         """The first one."""
         return self.first
 
+    def output_later(self) -> Output:
+        """The same, once it is let go."""
+        self.hold()
+        return self.first
+
+    def outputs_later(self) -> Iterator[Output]:
+        """All of them, likewise."""
+        self.hold()
+        return (each for each in self.outputs)
+
     def hold(self) -> None:
         """Until it is let go."""
         self.running.set()
@@ -199,3 +209,17 @@ def test_what_is_released_while_a_call_of_it_waits_is_there_for_that_call(
         psu.opened.set()
         assert waiting.result(TIMEOUT).content[1] == "return"
         until(lambda: not server.statistics()["handles"])
+
+
+@pytest.mark.parametrize("name", ["output_later", "outputs_later"])
+def test_nothing_is_kept_of_what_a_call_gave_after_its_caller_has_given_up(
+    server: Server, psu: Psu, other: Any, name: str
+) -> None:
+    called = getattr(other.psu, name).future()
+    assert psu.running.wait(TIMEOUT)
+    assert called.cancel()
+    until(lambda: [call.cancelled for call in running(other)] == [True])
+    psu.opened.set()
+    until(lambda: not running(other))
+    told = server.statistics()
+    assert (told["handles"], told["streams"]) == (0, 0)
