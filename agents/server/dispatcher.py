@@ -177,7 +177,11 @@ class Dispatcher:
         """
         call = Call(asker, message)
         call.began = call.since = monotonic()
-        self._judge(call, content)
+        try:
+            self._judge(call, content)
+        except RoleRefused as exc:
+            self._note(call, exc)
+            raise
         call.kind = call.action, call.member.text
         lane = call.lane = self.lanes[call.member.lane]
         if call.member.urgent or not lane.enter_quick(call):
@@ -226,12 +230,7 @@ class Dispatcher:
             needed = self.exposed.role(call.action, call.options)
         else:
             needed = self._role_needed(call.content)
-        try:
-            authorize(key, needed)
-        except RoleRefused as exc:
-            if self.audit is not None:
-                self.audit(call, exc, 0.0)
-            raise
+        authorize(key, needed)
 
     def _place(self, call: Call) -> Packed | None:
         """Run a call where and when it may."""
@@ -239,8 +238,8 @@ class Dispatcher:
         lane = self.lanes[member.lane]
         call.kind = action, member.text
         try:
-            looks = action in _BESIDE or call.options.get("method") == GET
-            if member.urgent or (looks and lane.running and self._only_looks(call)):
+            looks = self.exposed if action in _BESIDE or call.options.get("method") == GET else None
+            if member.urgent or (looks and lane.running and looks.only_looks(action, call.options, member)):
                 return self._beside(call)
             call.lane = lane
             if call.caller.carrier.waits and not lane.affine:
@@ -260,9 +259,6 @@ class Dispatcher:
             self._end(call)
             return self._refused(call, exc)
         return self._run(call, lane)
-
-    def _only_looks(self, call: Call) -> bool:
-        return self.exposed is not None and self.exposed.only_looks(call.action, call.options, call.member)
 
     def _beside(self, call: Call) -> Packed | None:
         """Run a call at once, whatever else runs."""
@@ -306,8 +302,13 @@ class Dispatcher:
 
     def _refused(self, call: Call, error: Exception) -> Packed | None:
         """Why a call was not executed."""
+        self._note(call, error)
         packed = self._replies.encode_refusal(call, error)
         return None if call.oneway else packed
+
+    def _note(self, call: Call, error: Exception) -> None:
+        if self.audit is not None:
+            self.audit(call, error, monotonic() - call.began)
 
     def _run(self, call: Call, lane: Lane | None) -> Packed | None:
         """Run a call, whose turn it is, and leave the lane; its answer."""
@@ -377,8 +378,7 @@ class Dispatcher:
         if action in _UNLOCKED or member.urgent or exposed is None:
             return
         if token or not exposed.only_looks(action, options, member):
-            reads = exposed.only_reads(action, options)
-            self._presence.check(call.caller, token, reads, options.get("as"))
+            self._presence.check(call.caller, token, exposed.only_reads(action, options), options.get("as"))
 
     def _after_cancel(self, call: Call) -> None:
         if self.exposed is None:
