@@ -73,8 +73,9 @@ def lock(
 ) -> Lock:
     """Take the lock of a served object, for a ``with`` block; it is held when this returns.
 
-    Calls of all others are refused with `LockedBy` meanwhile. Within the proxy it may be taken again;
-    it is free when it was given back as often. A holder that dies loses it.
+    Calls of all others, and the next items of their generators, are refused with `LockedBy` meanwhile.
+    Within the proxy it may be taken again; it is free when it was given back as often. A holder that dies
+    loses it.
 
     Args:
         proxy: whose calls go on; other proxies of the same object are others.

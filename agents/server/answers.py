@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from ...protocol.contents import PS, RETURN, as_original, raised, shown
-from ...protocol.errors import MemberRefused, Refused, SerializeError
+from ...protocol.errors import CallCancelled, MemberRefused, Refused, SerializeError
 from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference, told
@@ -60,6 +60,7 @@ class Answers:
         self._cache = cache
         self._originals = originals
         self.handles = Handles(presence, lanes)
+        tree.kept = self.handles.look
         self.streams = Streams(lanes, coroutines, presence, self.item)
 
     def of(self, call: Call, result: Any, member: Member, here: Path | None = None) -> Message:
@@ -84,14 +85,16 @@ class Answers:
                 self._originals.tell(call.id, cast("Future[Any]", result))
                 return PS, "future_register", call.id
             return PS, RETURN, result
+        if first_reference(result) is None:
+            return PS, RETURN, result
+        if call.cancelled:  # likewise
+            raise CallCancelled(f"{member.text} was cancelled, and what it gave is not kept")
         if is_stream(result):
             return PS, "stream", {"id": self.streams.open(result, call, member)}
         if isinstance(result, Future):
             future = cast("Future[Any]", result)
             outcome = partial(self._outcome, call, member)
             return PS, "future_register", self._cache.register(call, future, outcome)
-        if first_reference(result) is None:
-            return PS, RETURN, result
         if not call.can_refer:
             return PS, RETURN, by_value(result, member.text)
         return PS, "reference", self._referred(call, result, member, here)

@@ -35,19 +35,19 @@ class CallAudit:
         self._record, self._put = audit.record, audit.put
 
     def note(self, call: Call, answer: Any, seconds: float) -> None:
-        """A call was answered, or refused because of its key's role; only messages of proxies are told.
+        """A call was answered, or was not executed; only messages of proxies are told.
 
         Args:
             call: it.
-            answer: to it; an exception when it was refused.
-            seconds: that it ran.
+            answer: to it; an exception when it was not executed.
+            seconds: from its arrival on.
         """
         options = call.options
         if not call.action:
             return
-        error = None
+        error, ran = None, not isinstance(answer, BaseException)
         if answer.__class__ is not tuple or len(answer) != 3 or answer[1] is not RETURN:
-            error = answer if isinstance(answer, BaseException) else is_raised(answer)
+            error = is_raised(answer) if ran else answer
         if (
             error is None
             and len(call.message.content) <= _LIGHT
@@ -57,7 +57,7 @@ class CallAudit:
         ):
             self._put(None, partial(_record, call, None, seconds))
         else:
-            self._record(_record(call, error, seconds))
+            self._record(_record(call, error, seconds, ran))
 
 
 def _lasts(options: dict[str, Any]) -> bool:
@@ -66,12 +66,12 @@ def _lasts(options: dict[str, Any]) -> bool:
     return named and options.get("value").__class__ in _LASTING
 
 
-def _record(call: Call, error: BaseException | None, seconds: float) -> CallRecord:
+def _record(call: Call, error: BaseException | None, seconds: float, ran: bool = True) -> CallRecord:
     """What is told of a call that came `monotonic() - call.began` seconds ago."""
     action, options, caller = call.action, call.options, call.caller
     outcome, told = "ok", ""
     if error is not None:
-        outcome, told = _outcome(error), f"{type(error).__name__}: {text_of(error)}"
+        outcome, told = _outcome(error, ran), f"{type(error).__name__}: {text_of(error)}"
     method = options.get("method", CALL)
     if method != CALL:
         action = f"{action} {as_text(method)}"
@@ -85,7 +85,7 @@ def _record(call: Call, error: BaseException | None, seconds: float) -> CallReco
     )  # fmt: skip
 
 
-def _outcome(error: BaseException) -> str:
-    if isinstance(error, Refused | MemberRefused):
-        return "refused"
-    return "cancelled" if isinstance(error, CallCancelled) else "raised"
+def _outcome(error: BaseException, ran: bool) -> str:
+    if isinstance(error, CallCancelled):
+        return "cancelled"
+    return "refused" if not ran or isinstance(error, Refused | MemberRefused) else "raised"

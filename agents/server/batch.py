@@ -20,7 +20,7 @@ _RESULTS = ("return", "remote", "reference")
 def run_batch(
     call: Call,
     options: dict[str, Any],
-    check: Callable[[Call, str, dict[str, Any]], object],
+    check: Callable[[Call, str, dict[str, Any], Member], object],
     exposed: ExposedObject,
     note: Callable[[Call, Any, float], object] | None,
 ) -> Any:
@@ -48,8 +48,8 @@ def run_batch(
                 raise Refused("the calls of a batch are of one object, where each has a lane of its own")
             if call.cancelled:
                 raise CallCancelled("the batch was cancelled before this call")
-            check(call, action, given)
-            call.member = member
+            check(call, action, given, member)
+            call.member, call.owner = member, None
             answer = exposed.act(call, action, given, member)
             message = read_ps_message(answer)
             if message is None or message[0] not in _RESULTS:

@@ -148,6 +148,7 @@ class Call(QueueEntry):
         action: what is done, of a message of a proxy; empty for any other content.
         options: of the action; empty without one.
         member: with what.
+        owner: whose method was called, where something is to follow a cancelled call of it.
         cancelled: whoever made it has given it up.
         detached: it outlives whoever made it.
         began: when it came, in monotonic seconds.
@@ -161,6 +162,7 @@ class Call(QueueEntry):
     action = ""
     options: dict[str, Any] = NO_TABLE
     member = NOTHING
+    owner: Any = None
     cancelled = False
     detached = False
     began = 0.0

@@ -11,7 +11,7 @@ from ...protocol.paths import Path
 from ...protocol.shown import hint, shown
 from . import members
 from .members import MISSING
-from .tree import Tree
+from .tree import Tree, names_in
 
 Names = tuple[str, ...]
 
@@ -88,7 +88,8 @@ def path_of(what: str, written: str) -> Path:
 
 
 def _names(tree: Tree, what: str, written: str) -> Names:
-    names = paths.names(path_of(what, written))
+    path = path_of(what, written)
+    names = paths.names(path) if what == "poll" else names_in(what, written, path)
     target: object = tree.root
     for name in names:
         target = _first(target)

@@ -9,7 +9,7 @@
     handshake with any other content            refused: it is not addressed to this agent
     role of its key too low                     refused
     of an urgent member                         runs at once, beside whatever runs, lock or not
-    'inspect', 'describe' of the whole object   likewise while something runs: they only look
+    'inspect'; 'describe', [] that only look    likewise while something runs
     somebody else holds the lock                raised, when its turn has come
     from a carrier whose threads wait           runs in that thread, in its turn
     else, proved quick and its turn is now      runs where it arrived
@@ -31,6 +31,7 @@ from ...protocol.contents import PS
 from ...protocol.errors import FrameError, Refused, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
+from ...protocol.operations import GET
 from ...transport.endpoints import DECODE_LATER
 from ...transport.executor import Executor
 from ...transport.loop import Loop
@@ -55,7 +56,7 @@ _SEQUENCES = frozenset({tuple, list})
 _BESIDE = frozenset({"describe", "inspect"})
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
 _UNNAMED = frozenset({"batch", "next"})
-_UNLOCKED = frozenset({"inspect", "describe", "next", "batch"})
+_UNLOCKED = frozenset({"inspect", "describe", "batch"})
 
 
 class Dispatcher:
@@ -176,7 +177,11 @@ class Dispatcher:
         """
         call = Call(asker, message)
         call.began = call.since = monotonic()
-        self._judge(call, content)
+        try:
+            self._judge(call, content)
+        except RoleRefused as exc:
+            self._note(call, exc)
+            raise
         call.kind = call.action, call.member.text
         lane = call.lane = self.lanes[call.member.lane]
         if call.member.urgent or not lane.enter_quick(call):
@@ -225,12 +230,7 @@ class Dispatcher:
             needed = self.exposed.role(call.action, call.options)
         else:
             needed = self._role_needed(call.content)
-        try:
-            authorize(key, needed)
-        except RoleRefused as exc:
-            if self.audit is not None:
-                self.audit(call, exc, 0.0)
-            raise
+        authorize(key, needed)
 
     def _place(self, call: Call) -> Packed | None:
         """Run a call where and when it may."""
@@ -238,7 +238,8 @@ class Dispatcher:
         lane = self.lanes[member.lane]
         call.kind = action, member.text
         try:
-            if member.urgent or (action in _BESIDE and "on" not in call.options and lane.running):
+            looks = self.exposed if action in _BESIDE or call.options.get("method") == GET else None
+            if member.urgent or (looks and lane.running and looks.only_looks(action, call.options, member)):
                 return self._beside(call)
             call.lane = lane
             if call.caller.carrier.waits and not lane.affine:
@@ -262,7 +263,7 @@ class Dispatcher:
     def _beside(self, call: Call) -> Packed | None:
         """Run a call at once, whatever else runs."""
         call.begin()
-        if call.caller.carrier.waits or call.action in _BESIDE:
+        if call.caller.carrier.waits or not call.member.urgent:
             return self._run(call, None)
         call.run, call.give_up = self._run_queued, self._give_up
         if not self._urgent.submit(call.work):
@@ -301,8 +302,13 @@ class Dispatcher:
 
     def _refused(self, call: Call, error: Exception) -> Packed | None:
         """Why a call was not executed."""
+        self._note(call, error)
         packed = self._replies.encode_refusal(call, error)
         return None if call.oneway else packed
+
+    def _note(self, call: Call, error: Exception) -> None:
+        if self.audit is not None:
+            self.audit(call, error, monotonic() - call.began)
 
     def _run(self, call: Call, lane: Lane | None) -> Packed | None:
         """Run a call, whose turn it is, and leave the lane; its answer."""
@@ -334,7 +340,7 @@ class Dispatcher:
         try:
             action, options, act = call.action, call.options, self._act
             if action and (self._presence.lock.owner is not None or "lock" in options):
-                self.check_lock(call, action, options)
+                self.check_lock(call, action, options, call.member)
             if not action or act is None:
                 message = call.message
                 return self._on_request(message.sender, message.topic, call.content, message.msgid)
@@ -361,16 +367,18 @@ class Dispatcher:
             return run_batch(call, options, self.check_lock, exposed, self.audit)
         return exposed.act(call, action, options, call.member)
 
-    def check_lock(self, call: Call, action: str, options: dict[str, Any]) -> None:
+    def check_lock(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
         """Judge an action of a call by the lock.
 
         Raises:
             LockedBy: somebody else holds it.
             LockLost: the caller relies on a lock that it does not hold (any more).
         """
-        if action not in _UNLOCKED and not call.member.urgent and self.exposed is not None:
-            reads = self.exposed.only_reads(action, options)
-            self._presence.check(call.caller, options.get("lock"), reads, options.get("as"))
+        exposed, token = self.exposed, options.get("lock")
+        if action in _UNLOCKED or member.urgent or exposed is None:
+            return
+        if token or not exposed.only_looks(action, options, member):
+            self._presence.check(call.caller, token, exposed.only_reads(action, options), options.get("as"))
 
     def _after_cancel(self, call: Call) -> None:
         if self.exposed is None:

@@ -29,16 +29,16 @@ from ...protocol import operations, paths
 from ...protocol.contents import PS, RETURN, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
-from ...protocol.operations import CALL, EMIT, OPERATIONS
+from ...protocol.operations import CALL, EMIT, GET, OPERATIONS
 from ...protocol.paths import Handle, Path
 from ...protocol.references import Reference, replaced
-from ...protocol.values import PLAIN, first_reference
+from ...protocol.values import PLAIN, TRAVELLING, first_reference
 from . import members
 from .answers import Answers, Message, by_value
 from .call import NO_TABLE, Call, calls_of
 from .coroutines import Coroutines
 from .descriptions import about, description, table
-from .marks import NOTHING, Member, marked, marks_of
+from .marks import NOTHING, Member, marks_of
 from .replies import authorize
 from .streams import each_of, listed
 from .tree import Tree, path_of, put_item
@@ -127,11 +127,35 @@ class ExposedObject:
 
     def only_reads(self, action: str, options: dict[str, Any]) -> bool:
         """True for what others may do while somebody holds the lock, where the server says so."""
+        if action == "next":
+            return self.unnamed(action, options).reading
         if action != "exec":
             return action in _READING
         return self.member(options).reading or (
             options.get("method", CALL) != CALL and self._may_read(options)
         )
+
+    def only_looks(self, action: str, options: dict[str, Any], member: Member) -> bool:
+        """True for what takes no turn and passes the lock: it runs nothing of an object, and tells no value.
+
+        Args:
+            action: of a message: one that describes, or ``exec`` of ``[]``, whose item stays here.
+            options: of the action.
+            member: what they name.
+        """
+        path, item = member.path, action == "exec" and options.get("method") == GET
+        if path is None or not (item or action in ("describe", "inspect")):
+            return False
+        if item:
+            args = options.get("args", ())
+            step = paths.step_of(args[0]) if type(args) in _ARGS and len(args) == 1 else None
+            if step is None:
+                return False
+            path = *path, step
+        thing = self.tree.still(path)
+        if thing is members.MISSING or type(thing) in TRAVELLING:
+            return False
+        return not item or first_reference(thing) is thing
 
     def act(self, call: Call, action: str, options: dict[str, Any], member: Member) -> Message:
         """Do what a message asks for; the content of its answer.
@@ -206,24 +230,29 @@ class ExposedObject:
                 f"{member.text!r} is a {members.kind_told(thing)} and does not allow '__call__'"
             )
         if not settled and (not member.sure or (member.reading and not self.tree.given(member))):
-            self._judge(call, options, member, thing)
+            member = self._judge(call, member, path, thing)
+        if member.on_cancel is not None and path and isinstance(path[-1], str):
+            call.owner = self._find(call, path[:-1])
         result = thing(*args, **kwargs)
         return (PS, RETURN, result) if type(result) in PLAIN else self._answers.of(call, result, member)
 
-    def _judge(self, call: Call, options: dict[str, Any], member: Member, thing: object) -> None:
-        """Learn the marks of what was found in its turn, and judge by them who may call it."""
+    def _judge(self, call: Call, member: Member, path: Path, thing: object) -> Member:
+        """Judge by the marks of what was found in its turn who may call it; the member with these."""
         marks = marks_of(thing)
-        if not member.sure and (marks.urgent or marks.on_cancel):
-            self.tree.remember(options, marked(member, marks)._replace(reading=False, sure=False))
         if not marks.reading:
             authorize(call.caller.key, Role.OPERATOR, member.text)
+        if not member.sure:
+            call.member = member = member._replace(on_cancel=marks.on_cancel)
+            if marks.urgent:
+                self.tree.meet_urgent(path)
+        return member
 
     def _operate(
         self, call: Call, options: dict[str, Any], member: Member, method: object, args: Any, kwargs: Any
     ) -> Message:
         path = self._seen(options, member)
         if member.narrowed:
-            if method == operations.GET and args and (step := paths.step_of(args[0])) is not None:
+            if method == GET and args and (step := paths.step_of(args[0])) is not None:
                 item = {"on": (*path, step)}
                 return self._get(call, item, self.member(item))
             self._whole(options, member)
@@ -242,7 +271,8 @@ class ExposedObject:
         if method == "__dir__":
             return PS, RETURN, self.tree.names(thing, path)
         if by_item:
-            return self._answers.of(call, each_of(thing), member)
+            looks = not hasattr(kind, "__next__")
+            return self._answers.of(call, each_of(thing), member._replace(reading=looks))
         result = operation.do(thing, *args, **kwargs) if known else getattr(thing, method)(*args, **kwargs)
         if inspect.iscoroutine(result):
             result = self._coroutines.run(result)
@@ -258,7 +288,7 @@ class ExposedObject:
         path = cast(Path, member.path)
         if result is thing and method == operations.ENTER:
             return PS, "reference", about(result, path)
-        if method == operations.GET and (step := paths.step_of(args[0])) is not None:
+        if method == GET and (step := paths.step_of(args[0])) is not None:
             return self._answers.of(call, result, member, (*path, step))
         if method in _LISTING and first_reference(result) is not None and type(result) is list:
             here = path if members.items_of(thing) == "sequence" and method == operations.ITER else None
@@ -346,10 +376,10 @@ class ExposedObject:
         Raises:
             BaseException: whatever the object raised.
         """
-        member = call.member
-        if member.on_cancel is None or not member.path:
+        name, owner = call.member.on_cancel, call.owner
+        if name is None or owner is None:
             return
-        result = self._find(call, (*member.path[:-1], member.on_cancel))()
+        result = getattr(owner, name)()
         if inspect.iscoroutine(result):
             self._coroutines.run(result)
 

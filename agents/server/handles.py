@@ -26,6 +26,7 @@ from ...protocol.errors import Refused
 from ...protocol.message import Identity
 from ...protocol.shown import shown
 from .lane import Lane
+from .members import MISSING
 from .presence import Presence
 from .tree import new_handle
 
@@ -104,6 +105,13 @@ class Handles:
             raise Refused("this object is kept no more: its handle was released, or the server restarted")
         return kept.thing
 
+    def look(self, handle: str) -> object:
+        """What a handle is for, whoever has it, to see its marks alone; `MISSING` when it is kept no more."""
+        for client in list(self._clients.values()):
+            if (kept := client.by_id.get(handle)) is not None:
+                return kept.thing
+        return MISSING
+
     def release(self, handles: object, identity: Identity) -> None:
         """A client lets go of some, once for each time that an id is told; unknown ones are free already.
 
@@ -113,29 +121,30 @@ class Handles:
         ids = as_list(handles)
         if not ids or len(ids) > limits.current.handles or not all(isinstance(each, str) for each in ids):
             raise Refused(f"handles are released by their ids, not by {shown(handles)}")
-        free: list[_Kept] = []
+        with self._lock:
+            client = self._clients.get(identity)
+            known = [] if client is None else [client.by_id[each] for each in ids if each in client.by_id]
+        for lane in {kept.lane for kept in known}:
+            theirs = [kept for kept in known if kept.lane == lane]
+            self._lanes[lane].run(partial(self._let_go, theirs, identity))
+
+    def _let_go(self, released: list[_Kept], identity: Identity) -> None:
+        """In the turn of the release: calls that came before it have found what they are for."""
         with self._lock:
             client = self._clients.get(identity)
             if client is None:
                 return
-            for each in ids:
-                self._let_go(client, str(each), identity, free)
+            for kept in released:
+                kept.times -= 1
+                if not kept.times and client.by_id.get(kept.id) is kept:
+                    del client.by_id[kept.id], client.by_object[id(kept.thing)]
+                    self._uncount(identity, 1)
             empty = not client.by_id
             if empty:
                 del self._clients[identity]
         if empty:
             self._presence.drop(client.ticket)
-        self._drop(free)
-
-    def _let_go(self, client: _Client, handle: str, identity: Identity, free: list[_Kept]) -> None:
-        kept = client.by_id.get(handle)
-        if kept is None:
-            return
-        kept.times -= 1
-        if not kept.times:
-            del client.by_id[handle], client.by_object[id(kept.thing)]
-            self._uncount(identity, 1)
-            free.append(kept)
+        released.clear()
 
     def _uncount(self, identity: Identity, number: int) -> None:
         self._counts[identity.key_id] -= number

@@ -202,8 +202,9 @@ class Lane:
         """Run an entry in a worker when its time comes; True when that is now. Errors as `enter`."""
         with self._lock:
             now = self._take_or_queue(entry)
-        if now:
-            self._start(entry)
+        if now and (error := self._start(entry)) is not None:
+            self.leave(entry, monotonic())
+            raise error
         return now
 
     def run(self, function: Callable[[], object]) -> None:
@@ -223,18 +224,20 @@ class Lane:
         self._shares.add(entry.key_id)
         return False
 
-    def _start(self, entry: QueueEntry) -> None:
-        """Let it run; when no thread can, its turn is over, and the error says why."""
+    def _start(self, entry: QueueEntry) -> PzcError | None:
+        """Let it run; why no thread can, so that its turn has to end."""
         entry.since = monotonic()
         self._running[entry] = 0
         if entry.gate is not None:
             entry.gate.release()
-            return
+            return None
         try:
             self._workers.submit(partial(self._work, entry))
-        except (AgentClosed, RuntimeError) as exc:
-            self.leave(entry, monotonic())
-            raise PeerLost(STOPPING) if isinstance(exc, AgentClosed) else Refused(NO_THREAD) from exc
+        except AgentClosed:
+            return PeerLost(STOPPING)
+        except RuntimeError:
+            return Refused(NO_THREAD)
+        return None
 
     def _work(self, entry: QueueEntry) -> None:
         self._running[entry] = get_ident()
@@ -252,19 +255,21 @@ class Lane:
         quick = now - entry.since < limits.current.quick_call
         if not quick or entry.kind not in self._quick:
             self._judge(entry.kind, quick)
-        entry.state = _OVER
-        with self._lock:
-            del self._running[entry]
-            following = self._next() if self._waiting else None
-            if following is None:
-                self._free += 1
-                if self._closed:
-                    self._idle.notify_all()
+        while True:
+            entry.state = _OVER
+            with self._lock:
+                del self._running[entry]
+                following = self._next() if self._waiting else None
+                if following is None:
+                    self._free += 1
+                    if self._closed:
+                        self._idle.notify_all()
+                    return
+            error = self._start(following)
+            if error is None:
                 return
-        try:
-            self._start(following)
-        except PzcError as exc:
-            following.refuse(exc)
+            following.refuse(error)
+            entry = following
 
     def _judge(self, kind: tuple[str, str], quick: bool) -> None:
         """A kind of work was not quick, or was, and is not known for it."""

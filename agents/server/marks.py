@@ -108,10 +108,5 @@ class Member(NamedTuple):
     settled: bool = False
 
 
-def marked(member: Member, marks: Marks) -> Member:
-    """A member with what was found out about it."""
-    return member._replace(urgent=marks.urgent, reading=marks.reading, on_cancel=marks.on_cancel, sure=True)
-
-
 NOTHING = Member("", path=())
 """The whole of what is served, as far as nothing is said of it."""

@@ -54,6 +54,7 @@ class _Stream:
     identity: Identity
     generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any]
     member: Member
+    owner: Any
     running: threading.Lock = field(default_factory=threading.Lock)
     call: Call | None = None
     dropped: bool = False
@@ -100,7 +101,7 @@ class Streams:
             of_key = sum(each.identity.key_id == identity.key_id for each in self._streams.values())
             if of_key >= limits.current.streams:
                 raise Refused(f"this key has {of_key} streams of this server open: close some")
-            stream = self._streams[stream_id] = _Stream(identity, generator, member)
+            stream = self._streams[stream_id] = _Stream(identity, generator, member, call.owner)
         try:
             stream.ticket = self._presence.hold(identity, "stream", partial(self._close, stream_id))
         except Refused:
@@ -132,7 +133,7 @@ class Streams:
             raise LocalProtocolError(f"credit is {shown(credit, 40)}, expected 1 to {MAX_CREDIT}")
         stream = self._find(stream_id, call.caller.identity)
         with stream.running:
-            stream.call = call
+            stream.call, call.owner = call, stream.owner
             items, done, error = self._collect(stream, credit, call)
             stream.call = None
         if done:

@@ -17,7 +17,7 @@ from ...protocol.memo import Memo
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 from . import members
-from .marks import NONE, NOTHING, Marks, Member, marks_of
+from .marks import NOTHING, Marks, Member, marks_of
 from .members import MISSING
 
 Find = Callable[[Any, Any], object]
@@ -72,6 +72,9 @@ class Tree:
         expose: names and dotted paths that are served, with all that is in them; None for every public one.
         lanes: ``one`` for all objects, or one for ``each``.
 
+    Attributes:
+        kept: what a handle is for, whoever has it; `MISSING` when it is kept no more.
+
     Raises:
         ConfigError: for names that cannot be those of objects, or of members.
     """
@@ -85,6 +88,7 @@ class Tree:
         self._exposed = None if expose is None else _exposed(expose)
         self._given: dict[tuple[str, ...], Marks] = {}
         self._open: set[type] = set()  # types whose instances have members that are served
+        self.kept: Callable[[str], object] = lambda handle: MISSING
 
     def serve(self, served: object) -> None:
         """Serve something, in the place of what was served before."""
@@ -92,6 +96,7 @@ class Tree:
         self.root: object = Objects(self.objects) if self.objects else served
         self._known: Memo[tuple[Any, Any], Member] = Memo()
         self._met: dict[str, Any] = {}
+        self._urgent: set[Path] = set()  # of what is only found in its turn
 
     def mark(self, given: Mapping[tuple[str, ...], Marks]) -> None:
         """Take marks that stand for those of the members themselves."""
@@ -113,16 +118,20 @@ class Tree:
             name = options.get("name", "")
             return NOTHING._replace(text=name[:100] if isinstance(name, str) else "", path=None)
         if not path or not isinstance(path[0], Handle):
-            self.remember(options, member)
+            on, name = options.get("on", ()), options.get("name")
+            if (type(on) is tuple and type(name) is str) or name is None:
+                about: Any = on, name
+                with contextlib.suppress(TypeError):  # lists, by a serializer that has no tuples
+                    self._known.keep(about, member, _MOST_KNOWN)
         return member
 
-    def remember(self, options: dict[str, Any], member: Member) -> None:
-        """Take a member for what a message is about from now on."""
-        on, name = options.get("on", ()), options.get("name")
-        if (type(on) is tuple and type(name) is str) or name is None:
-            about: Any = on, name
-            with contextlib.suppress(TypeError):  # lists, by a serializer that has no tuples
-                self._known.keep(about, member, _MOST_KNOWN)
+    def meet_urgent(self, path: Path) -> None:
+        """Know that what is behind a property is urgent."""
+        if path not in self._urgent and not isinstance(path[0], Handle):
+            if len(self._urgent) >= _MOST_KNOWN:
+                self._urgent.clear()
+            self._urgent.add(path)
+            self._known = Memo()
 
     def look(self, path: Path) -> Member:
         """What a path is about.
@@ -135,7 +144,10 @@ class Tree:
         if given is not None:
             found, sure = given, True
         else:
-            found, sure = self._still(path)
+            thing, sure = self._still(path)
+            found = marks_of(thing)
+            if not sure and path in self._urgent:
+                found = found._replace(urgent=True)
         settled = sure and not narrowed and (given is not None or not found.reading)
         marks = found.urgent, found.reading, found.on_cancel
         return Member(paths.text(path), *marks, self._lane(path), path, narrowed, sure, settled)
@@ -162,15 +174,21 @@ class Tree:
             within = within[name]
         return within
 
-    def _still(self, path: Path) -> tuple[Marks, bool]:
-        """Marks of what can be reached without running anything, and whether it can."""
+    def still(self, path: Path) -> object:
+        """What a path leads to when nothing has to be run for that, a method bare; `MISSING` otherwise."""
+        return self._still(path)[0]
+
+    def _still(self, path: Path) -> tuple[object, bool]:
+        """As `still`, and whether it is known what marks there are."""
         target: Any = self.root
         for step in path:
             if type(target) in TRAVELLING:
-                return NONE, True
+                return MISSING, True
             if isinstance(step, str):
                 target = members.still(target, step)
-            elif isinstance(step, tuple) and type(target) in (list, tuple, dict):
+            elif isinstance(step, Handle):
+                target = self.kept(step.id)
+            elif type(target) in (list, tuple, dict):
                 try:
                     target = target[paths.key_of(step)]
                 except (LookupError, TypeError):
@@ -178,12 +196,12 @@ class Tree:
             else:
                 target = MISSING
             if target is MISSING:
-                return NONE, False
-        return marks_of(members.bare(target)), True
+                return MISSING, False
+        return members.bare(target), True
 
     def marks_of(self, path: Path) -> Marks:
         """What the author of a member said of it, as far as that is known without running anything."""
-        return self._still(path)[0]
+        return marks_of(self.still(path))
 
     def given(self, member: Member) -> bool:
         """True when the marks of a member stand for those of whatever is there."""
@@ -235,9 +253,11 @@ class Tree:
         return [name for name in members.names(target) if within is None or name in within]
 
     def meet(self, target: object, path: Path, among: Iterable[str]) -> None:
-        """Know the signals of what a path has led to, which may be behind properties and calls."""
+        """Know signals and urgent methods of what a path has led to, which may be behind properties."""
         for name in among if len(path) > 0 else ():
             thing = members.still(target, name)
+            if marks_of(members.bare(thing)).urgent:
+                self.meet_urgent((*path, name))
             if members.is_signal(thing):
                 self._met[paths.text((*path, name))] = thing
                 if len(self._met) > MOST_SEARCHED:
@@ -315,12 +335,28 @@ def path_of(options: dict[str, Any]) -> Path:
     return on if name is None else (*on, paths.check_name(name))
 
 
+def names_in(what: str, written: str, path: Path) -> tuple[str, ...]:
+    """The names of a path that something is said of.
+
+    Raises:
+        ConfigError: for one with items, of which nothing can be said alone.
+    """
+    names = paths.names(path)
+    if len(names) != len(path):
+        raise ConfigError(
+            f"{what} names {written}, an item: what is said holds for all items, so write {'.'.join(names)!r}"
+        )
+    return names
+
+
 def _exposed(expose: Iterable[str]) -> dict[str, Any]:
     """What is exposed, as dicts in dicts by name; None at the end of each path, for all that is in it."""
+    if isinstance(expose, str):
+        raise ConfigError(f"expose takes a list of members, such as [{expose!r}], not a text")
     table: dict[str, Any] = {}
     for written in expose:
         try:
-            names = paths.names(paths.parse(written))
+            names = names_in("expose", written, paths.parse(written))
         except MemberRefused:  # a private name is not served, exposed or not
             continue
         within: dict[str, Any] | None = table

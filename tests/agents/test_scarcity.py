@@ -6,6 +6,7 @@ import contextlib
 import errno
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from pzc import Agent, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
 from pzc.agents.notifications.links import open_links, subscriber
+from pzc.agents.server.lane import Lane, QueueEntry
 from pzc.transport import pipe
 
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
@@ -170,6 +172,30 @@ def test_a_call_for_which_there_was_no_thread_is_refused_and_the_next_one_runs(
         assert agent.request(server.rep_endpoint, {"pzc": "running"}, 3.0)["running"] == []
         scarce.clear()
         assert ask() == ("PSMessage", "return", "done")
+
+
+class Waiter(QueueEntry):
+    """Waits without a thread of its own."""
+
+    def __init__(self) -> None:
+        self.refused: list[Exception] = []
+
+    def work(self) -> None:
+        """Nothing to do."""
+
+    def refuse(self, error: Exception) -> None:
+        self.refused.append(error)
+
+
+def test_however_many_wait_for_a_turn_each_is_told_that_there_is_no_thread(scarce: list[str]) -> None:
+    lane, first, waiting = Lane("crowded"), Waiter(), [Waiter() for _ in range(3000)]
+    lane.enter(first)
+    for each in waiting:
+        assert not lane.submit(each)
+    scarce.append("pzc-lane")
+    lane.leave(first, time.monotonic())
+    assert [len(each.refused) for each in waiting] == [1] * len(waiting)
+    lane.enter(Waiter())
 
 
 def test_an_audit_log_goes_on_where_there_is_no_thread_that_publishes_it(

@@ -113,7 +113,8 @@ class Linking:
             self._on_open(request, owner, message)
         elif isinstance(message, Interests):
             transport = "tcp" if request.connection is None else "unix"
-            self._tell(request, self._want(owner, message, transport, request.role is not Role.OBSERVER))
+            lets_wait = request.role is None or request.role >= Role.OPERATOR
+            self._tell(request, self._want(owner, message, transport, lets_wait))
             if (subscriber := self._subscribers.links.get(message.link)) is not None:
                 subscriber.flush()  # what was kept for this process before it came
         elif isinstance(message, Report):

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, ConfigError, Protocol, Proxy, Server, batch, block
+from pzc import Agent, CallTimeout, ConfigError, Protocol, Proxy, Server, batch, block, running
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, run_in_fork, until
+from tests.contract.rigs.supply import Supply, held
 
 CALLS = "pzc/calls"
 """The topic of its lines."""
@@ -144,3 +145,19 @@ def test_readers_get_the_lines_of_the_file_in_order(path: Path) -> None:
         while not got or got[-1].get("args") != [4, 1]:
             got.append(subscription.recv(TIMEOUT).content)
         assert [line["at"] for line in lines_of(path)[-len(got) :]] == [line["at"] for line in got]
+
+
+def test_a_call_that_never_got_its_turn_is_a_line(path: Path) -> None:
+    supply = Supply()
+    with held(supply, audit=path) as psu:
+        psu.hold.future()
+        assert supply.running.wait(TIMEOUT)
+        waiting = psu.note.future("cancelled")
+        until(lambda: len(running(psu)) == 2)
+        waiting.cancel()
+        until(lambda: len(running(psu)) == 1)
+        with pytest.raises(CallTimeout):
+            psu.note.options(timeout=0.2)("late")
+        until(lambda: len(calls_in(path)) == 2)
+    told = [(line["member"], line["args"], line["outcome"]) for line in calls_in(path)]
+    assert told == [("note", ["cancelled"], "cancelled"), ("note", ["late"], "refused"), ("hold", [], "ok")]

@@ -56,6 +56,9 @@ def meter() -> Iterator[Meter]:
         ({"poll": {"ch1.volage": 1.0}}, "voltage"), ({"poll": {"channels[0].volage": 1.0}}, "voltage"),
         ({"urgent": ["a b"]}, "a b"), ({"urgent": "off"}, "list"), ({"poll": {"voltage": 0}}, "seconds"),
         ({"poll": {"voltage": "1s"}}, "seconds"), ({"lanes": "two"}, "each"),
+        ({"expose": "voltage"}, "list"), ({"expose": ["channels[0]"]}, "write 'channels'"),
+        ({"reading": ["channels[0].off"]}, "write 'channels.off'"),
+        ({"on_cancel": {"channels[0].off": "off"}}, "write 'channels.off'"),
     ],
 )  # fmt: skip
 def test_a_wrong_member_is_refused_at_the_start_with_the_nearest(options: dict[str, Any], told: str) -> None:

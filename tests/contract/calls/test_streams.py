@@ -9,7 +9,19 @@ from typing import Any
 
 import pytest
 
-from pzc import AgentClosed, CallTimeout, PeerLost, Protocol, Proxy, Refused, RemoteStream, Server, close
+from pzc import (
+    AgentClosed,
+    CallTimeout,
+    LockedBy,
+    PeerLost,
+    Protocol,
+    Proxy,
+    Refused,
+    RemoteStream,
+    Server,
+    close,
+    lock,
+)
 
 from tests.contract.rigs import scanners
 from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, served, until
@@ -261,3 +273,30 @@ def test_an_iterator_and_batches_may_take_turns(scanning: tuple[Scanner, Proxy])
     first = [next(stream) for _ in range(6)]
     batch, _ = stream.next_batch_later().result(TIMEOUT)
     assert [*first, *batch, *stream] == list(range(100))
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["nobody reads meanwhile", "others may read meanwhile"])
+def test_a_generator_that_moves_something_stands_still_while_somebody_else_holds_the_lock(
+    reads: bool,
+) -> None:
+    scanner = Scanner()
+    with served(scanner, key=KEY, reads_while_locked=reads) as (server, proxy):
+        stream = proxy.endless()
+        assert next(stream) == 0
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY)) as other, lock(other):
+            assert next(other.endless()) == 0
+            made = scanner.made
+            with pytest.raises(LockedBy):
+                list(stream)
+            assert scanner.made == made
+            assert scanner.closed.wait(TIMEOUT)
+
+
+def test_a_generator_that_only_reads_goes_on_under_a_lock_of_others_where_they_may_read() -> None:
+    with (
+        served(Scanner(), key=KEY, reads_while_locked=True, reading=["scan"]) as (server, proxy),
+        proxied(server.rep_endpoint, protocol=Protocol(KEY)) as other,
+    ):
+        stream = proxy.scan(1000)
+        with lock(other):
+            assert list(stream) == list(range(1000))

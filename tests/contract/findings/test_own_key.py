@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, Key, Keyring, Protocol, Proxy, Role, RoleRefused, Server, lock
+from pzc import Agent, Key, Keyring, PolicyRefused, Protocol, Proxy, Role, RoleRefused, Server, lock, mailbox
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply
 
 SERVER = Key("the key of the server itself", "server", Role.ADMIN)
 RACK = Key("the key that servers ask with", "rack", Role.OPERATOR)
+WALL = Key("the key of a screen on the wall", "wall", Role.OBSERVER)
 ALICE = Key("the key of a person, alice", "alice", Role.ADMIN)
 TRANSPORTS = pytest.mark.parametrize("transport", ["tcp", "unix"])
 
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    with Server(Supply(), protocol=Protocol(keyring=Keyring([SERVER, ALICE, RACK], SERVER))) as server:
+    with Server(Supply(), protocol=Protocol(keyring=Keyring([SERVER, ALICE, RACK, WALL], SERVER))) as server:
         yield server.rep_endpoint
 
 
@@ -143,3 +144,15 @@ def test_a_pickle_signed_with_the_own_key_runs_no_code(endpoint: str, tmp_path: 
     done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "SerializerRefused\n"
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "transport"), [(SERVER, "tcp"), (WALL, "tcp"), (WALL, "unix")], ids=["own", "observer", "unix"]
+)
+def test_no_key_below_an_operator_lets_a_server_wait_for_its_mailbox(
+    endpoint: str, transport: str, key: Key
+) -> None:
+    with Agent(protocol=Protocol(keyring=Keyring([SERVER, key], key)), discovery=False) as reader:
+        with pytest.raises(PolicyRefused, match="takes the role operator"):
+            reader.subscribe(endpoint, "t", policy=mailbox(when_full="block"), transport=transport)
+        reader.subscribe(endpoint, "t", policy=mailbox(), transport=transport)
