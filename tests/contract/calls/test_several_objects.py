@@ -97,6 +97,12 @@ def test_info_tells_the_members_of_what_is_named(rack: dict[str, Supply], name: 
     assert [each for each in ("voltage", "psu") if each in members] == [member]
 
 
+@pytest.mark.parametrize(("name", "cls"), [("dac", "Supply"), ("rack", "")])
+def test_top_tells_that_each_name_serves(rack: dict[str, Supply], name: str, cls: str) -> None:
+    told = json.loads(command("top", name, "--count", "1", "--json").out)
+    assert (told["serves"], told["type"]) == (True, cls)
+
+
 def test_a_signal_of_one_object_is_watched_by_its_name(rack: dict[str, Supply]) -> None:
     def change(running: Running) -> None:
         while not running.wait(0.01):
