@@ -6,12 +6,14 @@ import argparse
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..agents.agent import Agent
 from ..agents.client.locking import lock
+from ..agents.client.terms import remote_of
 from ..protocol.contents import as_table
-from ..protocol.errors import LockLost
+from ..protocol.errors import CallTimeout, LockLost
 from .options import Commands, add_agent, add_command, add_json, add_timeout, seconds
 from .output import say, write_json, write_sentence, write_told
 from .reaching import leased_agent, proxy_of
@@ -58,6 +60,7 @@ def run_lock(args: argparse.Namespace) -> int:
             held = lock(proxy, args.ttl, wait=args.wait, reason=args.reason, takeover=args.takeover)
             with held:
                 signals.interrupt = False
+                remote_of(proxy).timeout = min(timeout, LOOK)  # nobody waits for a server that stands still
                 # Before anybody is told: whoever takes it away from then on is noticed.
                 mine = {**_holder(agent, args.agent, timeout), "owner": held.owner}
                 _announce(args, held.owner)
@@ -82,7 +85,10 @@ def _hold(
         pause.wait(SIGNAL_LATENCY)
         if time.monotonic() > looked + LOOK:
             looked = time.monotonic()
-            if (now := _holder(agent, args.agent, timeout)) != mine:
+            now: Mapping[str, Any] = mine
+            with suppress(CallTimeout):  # a server that stands still gives the lock to nobody
+                now = _holder(agent, args.agent, min(timeout, LOOK))
+            if now != mine:
                 raise LockLost(f"the lock of {args.agent} is now held by {_owner(now) or 'nobody'}")
 
 

@@ -162,7 +162,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: as `parse`.
     """
-    args = parse(sys.argv[1:] if argv is None else argv)
+    try:
+        args = parse(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:  # while a command's modules are imported
+        return INTERRUPTED
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -23,7 +23,7 @@ from .options import Commands, add_command, add_every, add_json, add_timeout, po
 from .output import say, write, write_json
 from .reaching import leased_agent, meet
 from .targets import split_topic
-from .watch import ALL, check_topic, full_topic
+from .watch import ALL, check_topic
 
 WINDOW = 10.0
 """Seconds that are looked at."""
@@ -75,8 +75,9 @@ def run_bw(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace, add: Callable[[Notification], None], tell: Report, line: Line) -> int:
     target, topic = split_topic(args.target, known_names(args.target, "/"))
     with leased_agent(args.timeout) as (agent, timeout), ExitStack() as stack:
-        topic = full_topic(meet(agent, target, args.timeout), target, topic)
+        meet(agent, target, args.timeout)
         subscription = stack.enter_context(_subscribed(agent, target, topic, add, timeout, args.transport))
+        topic = subscription.topic
         if topic != ALL:
             check_topic(agent, target, topic, timeout)
         for _ in _ticks(args.count, args.every):

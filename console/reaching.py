@@ -77,8 +77,11 @@ def meet(agent: Agent, target: str, timeout: float | None) -> Peer:
 
     Raises:
         CallTimeout, PeerLost: nobody answers; tells what was seen, and what to do.
+        UsageError: for an endpoint that leads to nobody outside its process.
         PzcError: as `Agent.peer`.
     """
+    if target.startswith("inproc://"):
+        raise UsageError(f"{target!r}: only tcp:// and ipc:// endpoints and names reach another process")
     whole = agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
     deadline, wait = time.monotonic() + whole, min(whole, SOON)
     while True:

@@ -15,12 +15,11 @@ from functools import partial
 from typing import Any
 
 from ..agents.agent import Agent
-from ..agents.client.remote import root_of
 from ..agents.notifications.subscription import Notification, Subscription
 from ..delivery.cursor import Cursor, Gap
 from ..protocol.contents import as_table, ps_message, read_ps_message
 from ..protocol.errors import LocalProtocolError, MemberRefused, ReceiveTimeout
-from ..protocol.paths import parse, text, to_wire
+from ..protocol.paths import parse, to_wire
 from ..protocol.peer import Peer
 from ..protocol.reply import Reply
 from ..protocol.shown import hint
@@ -56,8 +55,9 @@ def run_watch(args: argparse.Namespace) -> int:
     target, topic = split_topic(args.target, known_names(args.target, "/"))
     deadline = None if args.timeout is None else time.monotonic() + args.timeout
     with leased_agent(args.timeout) as (agent, timeout):
-        topic = full_topic(meet(agent, target, args.timeout), target, topic)
+        meet(agent, target, args.timeout)
         with agent.subscribe(target, topic, timeout=timeout, must_exist=True) as subscription:
+            topic = subscription.topic
             subscription.on_lost = say
             if topic != ALL:
                 check_topic(agent, target, topic, timeout)
@@ -97,13 +97,6 @@ def _received(
                 return
             text = f"{number} of {args.count} notifications of {subscription.topic} came"
             raise ReceiveTimeout(f"{text} within {args.timeout:g} s") from None
-
-
-def full_topic(peer: Peer, target: str, topic: str) -> str:
-    """A topic as its agent publishes it: a name may be that of one of several objects of a server."""
-    if topic == ALL or "://" in target:
-        return topic
-    return text((*root_of(target, peer), topic))
 
 
 def check_topic(agent: Agent, target: str, topic: str, timeout: float) -> None:

@@ -32,6 +32,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Iterator
@@ -278,7 +279,7 @@ def _check_server(file: LabFile, name: str, server: ServerTable) -> None:
         if not _is_literal(value):
             raise ConfigError(
                 f"{file.path}: {where} {key} = {value} cannot be handed on; "
-                "expected a number, a text, a flag, or lists and tables of these"
+                "expected a finite number, a text, a flag, or lists and tables of these"
             )
     _check_object(file, where, server.object)
 
@@ -297,7 +298,7 @@ def _is_literal(value: object) -> bool:
         return all(_is_literal(each) for each in cast("dict[str, object]", value).values())
     if isinstance(value, list):
         return all(_is_literal(each) for each in cast("list[object]", value))
-    return isinstance(value, bool | int | float | str)
+    return isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _check_object(file: LabFile, where: str, text: str) -> None:

@@ -24,6 +24,9 @@ FIRST, LONGEST, SETTLED = 1.0, 60.0, 60.0
 LINE, LOG_BYTES, LOG_FILES = 16 << 10, 1 << 20, 5
 """Bytes of a line of output at most, and of a log; old logs that are kept."""
 
+ANNOUNCED = {"rep_endpoint", "metrics", "monitor"}
+"""Where something is that runs: one of these stands in the line by which it says so."""
+
 _KEEPER = Path(__file__).with_name("keeper.py")
 _KILLED = 5.0
 
@@ -55,7 +58,7 @@ class LabProcess:
     ::
 
         state      event                                    next
-        starting   its first line of JSON came              running
+        starting   its line of JSON came (`ANNOUNCED`)      running
         starting,  it ended, and is started again           waiting, for 1, 2, 4 … 60 s
         running    it ended with status 0, is not           ended
                    it ended otherwise, is not               failed
@@ -215,12 +218,13 @@ class LabProcess:
         self._write(line)
         if self.state == "starting" and line.startswith("{"):
             with contextlib.suppress(ValueError):
-                about: object = json.loads(line)
-                with self._lock:
-                    self._about = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
-                self._become("running")
-                self._settled.set()
-                return
+                about = cast("dict[str, Any]", json.loads(line))
+                if not ANNOUNCED.isdisjoint(about):  # else a line of the driver's own
+                    with self._lock:
+                        self._about = about
+                    self._become("running")
+                    self._settled.set()
+                    return
         self._last = line
 
     def _write(self, line: str) -> None:

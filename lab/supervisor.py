@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..protocol.errors import ConfigError
-from ..protocol.shown import hint
 from .file import read_lab
 from .places import Places
 from .process import LabProcess
@@ -78,13 +76,15 @@ class Supervisor:
         return [process.report() for process in list(self._processes.values())]
 
     def restart(self, names: list[str]) -> None:
-        """End these, all for none, and start them again.
+        """End these, all for none, and start them again; those that had ended are started.
 
         Raises:
-            ConfigError: for a name that is not there.
+            ConfigError: for a name that the lab does not have.
         """
         with self._lock:
             meant = self._named(names)
+            if ended := [name for name in names if name not in self._processes]:
+                self.up(ended)
             for process in meant:
                 process.restart()
             _settle(meant)
@@ -93,7 +93,7 @@ class Supervisor:
         """End these; all, and the supervisor itself, for none.
 
         Raises:
-            ConfigError: for a name that is not there.
+            ConfigError: for a name that the lab does not have.
         """
         if not names:
             self._ended.set()
@@ -111,9 +111,8 @@ class Supervisor:
             self._end(self._processes.keys())
 
     def _named(self, names: list[str]) -> list[LabProcess]:
-        for name in names:
-            if name not in self._processes:
-                raise ConfigError(f"nothing of this lab is called {name}; {hint(name, self._processes)}")
+        if ended := [name for name in names if name not in self._processes]:
+            chosen(units_of(read_lab(self._path)), ended)
         return [process for name, process in self._processes.items() if not names or name in names]
 
     def _end(self, names: Iterable[str]) -> None:

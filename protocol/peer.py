@@ -56,6 +56,17 @@ class Peer:
             if isinstance(topic, str) and isinstance(name, str) and known:
                 self.types[topic] = name[:_LONGEST_TYPE]
 
+    def object_at(self, target: str) -> str:
+        """The one of several served objects that a target names; empty for all that is served."""
+        objects, name = self.details.get("objects"), target.rpartition("/")[2]
+        return name if isinstance(objects, dict) and "://" not in target and name in objects else ""
+
+    def topic_at(self, target: str, topic: str) -> str:
+        """A topic as it is published: those of one of several objects begin with its name, said or not."""
+        name = self.object_at(target)
+        whole = not name or topic == "*" or topic.startswith((f"{name}.", "pzc/"))
+        return topic if whole else f"{name}.{topic}"
+
     @property
     def publishing(self) -> str:
         """Id of the key that signs what it publishes; that of its handshake where it tells none."""

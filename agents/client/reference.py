@@ -201,7 +201,8 @@ class RemoteReference:
         if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
             copied = {**place_of(self._proxy_path), "force_as_object": True}
             return do(remote.request("get", copied, self._proxy_terms), *args)
-        return self._proxy_exec(row.name, args, {})
+        answer = self._proxy_exec(row.name, args, {})
+        return answer.items if isinstance(answer, Items) else answer
 
     def _do_call(self, *args: Any, **kwargs: Any) -> Any:
         return self._proxy_exec("__call__", args, kwargs)
@@ -210,7 +211,7 @@ class RemoteReference:
         found = self._do_exec(ITERATE, ())
         if isinstance(found, RemoteReference):
             return map(found.__getitem__, range(len(found)))
-        return iter(found.items if isinstance(found, Items) else found)
+        return iter(found)
 
     # What it tells of itself
 

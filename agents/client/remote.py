@@ -318,5 +318,5 @@ class RemoteObject(ServedObject):
 
 def root_of(target: str, peer: Peer) -> Path:
     """Path of what a target names in what its server serves: a name may be that of one of several objects."""
-    objects, name = peer.details.get("objects"), target.rpartition("/")[2]
-    return (name,) if isinstance(objects, dict) and "://" not in target and name in objects else ()
+    name = peer.object_at(target)
+    return (name,) if name else ()

@@ -112,7 +112,13 @@ class Watching:
         """The sources that there are now."""
         if self._fits is None:
             return {self._pattern} if self._naming.known(self._pattern) else set()
-        return {f"@{entry.partition}@{entry.name}" for entry in self._naming.match(self._pattern)}
+        entries = {f"@{entry.partition}@{entry.name}": entry for entry in self._naming.match(self._pattern)}
+        if self._gathering is None or self._gathering.topic != "*":
+            return set(entries)
+        held = self._gathering.sources
+        ordered = sorted(entries, key=lambda each: (each in held, -entries[each].number))
+        # All topics of a server are the same under each of its names.
+        return set({entries[each].agent or each: each for each in ordered}.values())
 
     def _unwanted(self, source: str) -> bool:
         """Whether a source that is away is left at once."""
@@ -272,14 +278,16 @@ class Flowing(Watching):
 
     def _sources_of(self, node: str) -> set[str]:
         """Every topic announced as the node, and of every other agent whose name it begins with the rest."""
-        told = {(entry.agent, entry.topic) for entry in self._naming.own().match(node, "topic")}
-        tellers = {agent for agent, _ in told}
+        told = {
+            ((entry.agent, entry.publisher), entry.topic) for entry in self._naming.own().match(node, "topic")
+        }
+        tellers = {agent for (agent, _), _ in told}
         self._tellers |= tellers  # before it is asked who they are: one that comes later is told of
         found = {
             f"@{owner.partition}@{owner.name} {topic}"
             for owner in (self._naming.match("**") if told else ())
-            for agent, topic in told
-            if owner.agent == agent
+            for publisher, topic in told
+            if (owner.agent, owner.number) == publisher
         }
         parts = node.split("/")
         for end in range(2, len(parts)):

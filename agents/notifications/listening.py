@@ -88,7 +88,7 @@ class Listening:
                 also those that come later. A name that nobody has within ``timeout`` seconds, 3 at most, is
                 subscribed to once somebody has it, which is logged; what refuses it then ends the
                 subscription, with `Subscription.on_lost`.
-            topic: one topic, or ``*`` for all.
+            topic: one topic, or ``*`` for all; of one of several objects of a server without its name.
             callback: called with each Notification, one at a time; while it takes longer than
                 `Limits.callback_turn`, the agent's other callbacks are called beside it. A coroutine
                 function is awaited, beside the others. None to use `recv` or iteration.
@@ -188,6 +188,7 @@ class Listening:
     def join(self, publisher: str, timeout: float, options: dict[str, Any]) -> Subscription:
         """Subscribe to one publisher; arguments and errors as `Subscribing.subscribe`, and ``fallback``."""
         found, options = self._subscribing.bare.find(self._finder, publisher, timeout), {**options}
+        options["topic"] = found.peer.topic_at(publisher, options["topic"])
         fallback: Policy | None = options.pop("fallback", None)
         join = partial(self._subscribing.subscribe, found.place.endpoint, timeout=found.left)
         try:
@@ -236,7 +237,7 @@ class Listening:
             if dispersed:
                 return dispersed
             raise
-        return dispersed + self._subscribing.unsubscribe(found.agent_id, topic)
+        return dispersed + self._subscribing.unsubscribe(found.agent_id, found.topic_at(publisher, topic))
 
 
 def _check(publisher: object, topic: object, callback: object, policies: tuple[object, ...]) -> None:

@@ -158,7 +158,7 @@ class Collector:
             entry = entries.get(name)
             about = {} if entry is None else {
                 "type": entry.type, "host": entry.host, "pid": entry.pid, "agent_id": entry.agent,
-                "endpoint": entry.addresses[0] if entry.addresses else "",
+                "endpoint": entry.addresses[0] if entry.addresses else "", "serves": entry.kind == "service",
             }  # fmt: skip
             self._state.come(name, now, about)
         for name, watched in list(self._state.agents.items()):
@@ -191,7 +191,7 @@ class Collector:
         if calls.get("running") or calls.get("waiting"):
             answer = as_table(self.agent.request(peer.endpoint, {"pzc": "running"}, left()))
             running = tuple(as_table(each) for each in as_list(answer.get("running")))
-        return Told(_about(peer), statistics, running)
+        return Told(_about(name, peer), statistics, running)
 
     def close(self) -> None:
         """Ask nobody any more; what is asked now ends within the patience."""
@@ -218,6 +218,8 @@ def _left(deadline: float) -> float:
     return max(0.05, round(deadline - time.monotonic(), 2))
 
 
-def _about(peer: Peer) -> dict[str, Any]:
+def _about(target: str, peer: Peer) -> dict[str, Any]:
     told = {name: peer.details.get(name, "") for name in _ABOUT}
-    return {**told, "endpoint": peer.endpoint, "type": peer.details.get("serves", "")}
+    one = as_table(peer.details.get("objects")).get(peer.object_at(target))
+    served = peer.details.get("serves", "") if one is None else one
+    return {**told, "endpoint": peer.endpoint, "type": served, "serves": "serves" in peer.details}

@@ -82,7 +82,7 @@ class LabState:
         if watched is None:
             return
         watched.leave(now)
-        if not watched.about.get("type"):
+        if not watched.serves:
             self._forget(name)
 
     def _forget(self, name: str) -> None:

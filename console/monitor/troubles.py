@@ -47,7 +47,7 @@ def troubles_of(watched: Watched, now: float) -> Iterator[Trouble]:
     """What is wrong with one agent."""
     lasting, name = now - watched.since, watched.name
     if watched.state == "gone":
-        if watched.about.get("type") and lasting < FORGOTTEN:
+        if watched.serves and lasting < FORGOTTEN:
             yield Trouble("bad", name, "gone", "", f"is gone for {age(lasting)}", lasting)
         return
     if watched.state == "silent":

@@ -27,7 +27,7 @@ class Told(NamedTuple):
     """What an agent answered.
 
     Attributes:
-        about: ``endpoint name agent_id epoch type kind host pid`` of its handshake.
+        about: ``endpoint name agent_id epoch type serves kind host pid`` of its handshake.
         statistics: as `Agent.statistics`.
         running: calls that run or wait, as the word ``running`` tells them.
     """
@@ -170,6 +170,11 @@ class Watched:
         self._told: Mapping[str, Any] = {}
 
     @property
+    def serves(self) -> bool:
+        """Whether it is a server, of one object or of several."""
+        return bool(self.about.get("serves") or self.about.get("type"))
+
+    @property
     def answers(self) -> bool:
         """Whether it did when it was asked last."""
         return self.state == "well"
@@ -252,7 +257,7 @@ class Watched:
                 for name in ("name", "endpoint", "agent_id", "type", "host")
             },
             "pid": int(number(self.about.get("pid"))),
-            "serves": bool(self.about.get("type")), "state": self.state,
+            "serves": self.serves, "state": self.state,
             "since_s": round(now - self.since, 1),
             "heard_s": None if self.heard_at is None else round(now - self.heard_at, 1),
         }  # fmt: skip

@@ -84,6 +84,13 @@ def test_a_server_whose_name_left_is_told_and_forgotten_after_ten_minutes() -> N
     assert state.agents == {}
 
 
+def test_a_server_of_several_objects_whose_name_left_is_told() -> None:
+    state = LabState()
+    state.come("rack", 0.0, {"type": "", "serves": True})
+    state.leave("rack", 10.0)
+    assert words(state, 12.0) == ["bad rack is gone for 2 s"]
+
+
 def test_an_agent_that_serves_nothing_is_forgotten_when_its_name_leaves() -> None:
     state = LabState()
     state.come("script", 0.0)

@@ -129,6 +129,7 @@ SERVER = '[server.psu]\nobject = "fractions:Fraction"\n'
         (f"{SERVER}restart = 'sometimes'", "restart"),
         (f"{SERVER}concurrency = 'many'", "concurrency"),
         (f"{SERVER}args = [1979-05-27]", "cannot be handed on"),
+        (f"{SERVER}kwargs = {{ limits = [0, inf] }}", "expected a finite number"),
         (f"{SERVER}poll = {{ voltage = 0 }}", "is no number of seconds"),
         ('[server."a b"]\nobject = "fractions:Fraction"', r"\[server.a b\]"),
         ('[server.recorder]\nobject = "fractions:Fraction"', "cannot be called as the lab's own"),

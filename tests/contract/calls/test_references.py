@@ -53,6 +53,11 @@ def test_items_and_slices_are_references(proxy: Any) -> None:
         proxy.channels[7]
 
 
+def test_values_and_items_of_a_mapping_are_lists_of_what_stays_at_the_server(proxy: Any) -> None:
+    assert [each.number for each in proxy.by_name.values()] == [1, 2]
+    assert {key: each.number for key, each in proxy.by_name.items()} == {"one": 1, "two": 2}
+
+
 def test_what_can_be_called_and_has_attributes_is_both(rack: Rack, proxy: Any) -> None:
     level = proxy.ch1.level
     level(1.5)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pzc
-from pzc import ConfigError, MemberRefused, Protocol, Proxy, Server, discover, lock
+from pzc import Agent, ConfigError, MemberRefused, Protocol, Proxy, Server, discover, lock
 from pzc.testing import Running, command
 
 from tests.contract.findings.marks import finding
@@ -97,6 +97,12 @@ def test_info_tells_the_members_of_what_is_named(rack: dict[str, Supply], name: 
     assert [each for each in ("voltage", "psu") if each in members] == [member]
 
 
+@pytest.mark.parametrize(("name", "cls"), [("dac", "Supply"), ("rack", "")])
+def test_top_tells_that_each_name_serves(rack: dict[str, Supply], name: str, cls: str) -> None:
+    told = json.loads(command("top", name, "--count", "1", "--json").out)
+    assert (told["serves"], told["type"]) == (True, cls)
+
+
 def test_a_signal_of_one_object_is_watched_by_its_name(rack: dict[str, Supply]) -> None:
     def change(running: Running) -> None:
         while not running.wait(0.01):
@@ -106,6 +112,38 @@ def test_a_signal_of_one_object_is_watched_by_its_name(rack: dict[str, Supply]) 
     outcome = command("watch", "dac/changed", "--count", "1", "--timeout", str(TIMEOUT), meanwhile=change)
     assert outcome.out.endswith(" (2.0, 0.0, None)\n")
     assert "did you mean changed" in command("watch", "dac/chnged", "--timeout", "1").err
+
+
+@pytest.mark.parametrize("publisher", ["dac", "d*", "@@/dac"])
+def test_a_signal_of_one_object_is_subscribed_to_by_its_name(rack: dict[str, Supply], publisher: str) -> None:
+    with Agent() as agent, agent.subscribe(publisher, "changed") as changes:
+        rack["psu"].changed.emit(1.0, 0.0)
+        rack["dac"].changed.emit(2.0, 0.0)
+        assert changes.recv(TIMEOUT).content[0] == 2.0
+        if publisher == "dac":
+            assert agent.unsubscribe(publisher, "changed") == 1
+
+
+def test_a_pattern_that_several_names_of_a_server_fit_gives_each_notification_once(
+    rack: dict[str, Supply],
+) -> None:
+    with Agent() as agent, agent.subscribe("*", "*") as everything:
+        for value in (1.0, 2.0):
+            rack["dac"].changed.emit(value, 0.0)
+        assert [everything.recv(TIMEOUT).content[0] for _ in range(2)] == [1.0, 2.0]
+
+
+def test_a_node_of_the_graph_gives_each_notification_of_one_of_several_objects_once(
+    rack: dict[str, Supply],
+) -> None:
+    with Agent() as agent, ExitStack() as stack:
+        with agent.subscribe("dac", "changed"):
+            rack["dac"].changed.emit(0.0, 0.0)
+            eventually(lambda: discover("**", kind="topic", timeout=0.1))
+        changes = stack.enter_context(agent.subscribe_graph("rack/dac.changed"))
+        for value in (1.0, 2.0):
+            rack["dac"].changed.emit(value, 0.0)
+        assert [changes.recv(TIMEOUT).content[0] for _ in range(2)] == [1.0, 2.0]
 
 
 def test_the_server_that_was_started_last_has_a_name_that_two_servers_give_to_an_object() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from pzc import LockedBy, Protocol, Proxy, Server, close, lock
 from pzc.testing import Result, Running, command
 
+from tests.contract.rigs.calling import ServerProcess
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply
 
 
@@ -61,6 +63,20 @@ def test_a_lock_that_is_taken_away_is_an_error(server: Server, psu: Proxy) -> No
     outcome = shell("lock", server.rep_endpoint, meanwhile=meanwhile)
     assert outcome.status == 1
     assert "LockLost" in outcome.err
+
+
+def test_ctrl_c_ends_a_lock_although_the_server_stands_still() -> None:
+    with ServerProcess("Notebook", key=KEY) as frozen:
+
+        def meanwhile(running: Running) -> None:
+            running.line()
+            frozen.freeze()
+            running.kill(signal.SIGINT)
+            assert running.wait(TIMEOUT)
+
+        outcome = shell("lock", frozen.endpoint, meanwhile=meanwhile)
+    assert outcome.status == 1
+    assert "CallTimeout" in outcome.err
 
 
 def test_unlock_takes_the_lock_away_and_tells_whose_it_was(server: Server, psu: Proxy) -> None:

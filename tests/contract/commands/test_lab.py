@@ -136,6 +136,21 @@ def test_one_process_can_be_ended_started_and_restarted(bench: Bench) -> None:
     assert bench.row("psu")["state"] == "stopped"
 
 
+def test_a_line_of_json_of_a_driver_is_not_taken_for_where_its_server_is(bench: Bench) -> None:
+    bench.write('[server.psu]\nobject = "bench:Telling"\n')
+    bench.run("up")
+    assert bench.row("psu")["endpoint"].startswith("tcp://127.0.0.1:")
+
+
+def test_what_was_ended_before_is_ended_and_can_be_restarted(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\n')
+    bench.run("up")
+    dmm = bench.row("dmm")["pid"]
+    assert [bench.run("down", "psu").status for _ in range(2)] == [0, 0]
+    assert bench.run("restart", "psu").status == 0
+    assert (bench.row("psu")["state"], bench.row("dmm")["pid"]) == ("running", dmm)
+
+
 def test_logs_tell_what_a_process_wrote(bench: Bench) -> None:
     bench.write('[server.leaving]\nobject = "bench:Leaving"\n')
     bench.run("up")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from pzc.testing import command
@@ -47,3 +52,21 @@ def test_a_command_line_that_cannot_be_parsed_is_status_2(arguments: list[str]) 
     outcome = command(*arguments)
     assert (outcome.status, outcome.out) == (2, "")
     assert "error: " in outcome.err
+
+
+@pytest.mark.parametrize("name", ["ping", "info", "running", "lock", "stop"])
+def test_an_endpoint_that_leads_to_nobody_outside_its_process_is_refused(name: str) -> None:
+    outcome = command(name, "inproc://psu", "--timeout", "1")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "only tcp:// and ipc:// endpoints" in outcome.err
+
+
+def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    code = "import signal\nsignal.raise_signal(signal.SIGINT)\n"
+    (tmp_path / "msgspec.py").write_text(code, encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    ended = subprocess.run(
+        [sys.executable, "-m", "pzc", "ping", "psu"],
+        check=False, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

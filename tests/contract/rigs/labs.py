@@ -31,6 +31,10 @@ class Leaving:
         print("warming up", flush=True)
         threading.Timer(0.2, os._exit, [3]).start()
 
+class Telling(Supply):
+    def __init__(self):
+        print('{"idn": "PSU-7"}', flush=True)
+
 class Parent:
     def __init__(self):
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.sigtimedwait([], 600)"], start_new_session=True)
