@@ -192,7 +192,7 @@ class Client(Exchanges):
 
         def left() -> None:
             leave()
-            if not self._pools.of(endpoint).users:
+            if (pool := self._pools.find(endpoint)) is None or not pool.users:
                 self._pipelines.leave(endpoint)
 
         return left
