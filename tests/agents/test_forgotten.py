@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pzc import Agent, Protocol, Server, lock
+import pytest
+
+from pzc import Agent, Policy, Protocol, Server, block, drop, lock, mailbox
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, until
+from tests.contract.rigs.pairs import pair
 
 
 class Counter:
@@ -50,3 +53,13 @@ def test_an_agent_that_was_forgotten_is_met_again(timings: Callable[..., None]) 
         for _ in range(3):
             assert agent.request(other.rep_endpoint, "echo", TIMEOUT) == "echo"
             until(lambda: not remembered(agent))
+
+
+@pytest.mark.parametrize("policy", [block(), drop(10), mailbox()], ids=["block", "drop", "mailbox"])
+def test_a_publisher_remembers_no_topic_that_a_reader_left(policy: Policy) -> None:
+    with pair() as (publisher, reader):
+        reader.subscribe(publisher.rep_endpoint, "stays", policy=policy, transport="unix")
+        for number in range(5):
+            reader.subscribe(publisher.rep_endpoint, f"t{number}", policy=policy, transport="unix").close()
+        (link,) = publisher._publishing.subscribers.links.values()
+        until(lambda: list(link._readers) == ["stays"])

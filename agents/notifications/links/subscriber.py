@@ -131,7 +131,10 @@ class Subscriber(ABC):
         self._keys -= len(wanted.keys or ())
         readers = self._readers[wanted.topic]
         readers[wanted.who or self.owner.agent] -= 1
-        self._readers[wanted.topic] = +readers
+        if not (left := +readers):
+            del self._readers[wanted.topic]
+        else:
+            self._readers[wanted.topic] = left
         self._forget(wanted)
 
     @abstractmethod
