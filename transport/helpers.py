@@ -89,9 +89,14 @@ class Helpers:
 
 def aside(io: Loop, function: Task) -> None:
     """Run what waits, such as a close, in a thread of its own; from any thread, also in a finalizer."""
-    thread = threading.Thread(target=function, name="pzc-close", daemon=True)
-    # The collector may run this while its thread starts another one, so the I/O thread does it.
-    io.call(thread.start)
+
+    def begin() -> None:
+        try:
+            threading.Thread(target=function, name="pzc-close", daemon=True).start()
+        except RuntimeError:
+            io.call_later(NO_THREAD, begin)
+
+    io.call(begin)  # the collector may run this while its thread starts another one
 
 
 _helpers: Leases[Helpers] = Leases()

@@ -12,6 +12,7 @@ import pytest
 
 import pzc
 from pzc import Agent, BindError, Protocol, Server, block
+from pzc.transport.helpers import aside
 
 from tests.contract.rigs.pairs import pair
 from tests.contract.rigs.peers import KEY, TIMEOUT
@@ -104,6 +105,27 @@ def test_the_callback_of_a_future_that_had_no_thread_is_called_once_there_is_one
 
 async def _awaited(told: threading.Event, _: object) -> None:
     told.set()
+
+
+def test_who_reads_a_topic_is_told_once_there_is_a_thread(scarce: Scarcity) -> None:
+    told = threading.Event()
+    with pair() as (publisher, reader):
+        publisher.on_readers("t", lambda names: told.set())
+        scarce.append("pzc-callbacks")
+        reader.subscribe(publisher.rep_endpoint, "t", policy=block())
+        assert scarce.refused.wait(TIMEOUT)
+        scarce.clear()
+        assert told.wait(TIMEOUT)
+
+
+def test_what_is_closed_aside_is_closed_once_there_is_a_thread(scarce: Scarcity) -> None:
+    closed = threading.Event()
+    with Agent(discovery=False) as agent:
+        scarce.append("pzc-close")
+        aside(agent.loop, closed.set)
+        assert scarce.refused.wait(TIMEOUT)
+        scarce.clear()
+        assert closed.wait(TIMEOUT)
 
 
 @pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
