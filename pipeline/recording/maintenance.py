@@ -79,8 +79,9 @@ class Maintenance:
     def start(self) -> None:
         """Look every half a minute from now on, in a thread of its own."""
         if self:
-            self._thread = threading.Thread(target=self._run, name="pzc-maintenance", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="pzc-maintenance", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """End it; a segment that is being compacted is finished."""
@@ -97,7 +98,7 @@ class Maintenance:
         """Do one thing that is due; whether there may be more."""
         try:
             return (self._compact and self._merge_some()) or self._remove_covered() or self._remove_old()
-        except (OSError, JournalError, pa.ArrowException) as exc:
+        except Exception as exc:  # of the disk, or for want of memory or threads: it is tried again
             log.warning("journal %s is not looked after: %s", self._directory, exc)
             return False
 
