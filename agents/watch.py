@@ -17,14 +17,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
 from typing import Literal, NamedTuple, Self, get_args
 
 from ..discovery.events import Appeared, Event, Vanished
 from ..discovery.names import Pattern
 from ..discovery.records import Entry, Kind
 from ..protocol.errors import AgentClosed, ConfigError, ReceiveTimeout, SubscriptionClosed
-from ..transport.executor import Executor
+from ..transport import loops
+from ..transport.executor import NO_THREAD, Executor
 from ..transport.settings import load
 from ..transport.wire import Protocol
 from .client.client import Client
@@ -81,10 +81,11 @@ class Watch(Iterator[NameChange]):
         self._participant = participant
         self._pattern = pattern
         self._kind = kind
-        self._executor = Executor("pzc-watch", MOST)
+        self._executor = Executor("pzc-watch")
         self._changed = threading.Condition()
         self._there: dict[tuple[bytes, int], Entry] = {}
         self._waiting: deque[NameChange] = deque()
+        self._calls: deque[NameChange] = deque()
         self._waiters: list[Future[None]] = []
         self._closed = False
         with changed():  # nothing comes between what is known now and what is told from now on
@@ -126,9 +127,21 @@ class Watch(Iterator[NameChange]):
                 self._waiting.popleft()
                 self.dropped += 1
             self._waiting.append(change)
-            with suppress(AgentClosed):
-                self.dropped += not self._executor.submit(partial(self._call, change))
+            if len(self._calls) >= MOST:
+                self.dropped += 1
+            else:
+                self._calls.append(change)
+                self._submit()
             self._wake()
+
+    def _submit(self) -> None:
+        """Let the next call be made in its turn, once there is a thread for it."""
+        try:
+            self._executor.submit(self._call)
+        except AgentClosed:
+            pass
+        except RuntimeError:
+            loops.later(NO_THREAD, self._submit)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -136,7 +149,8 @@ class Watch(Iterator[NameChange]):
             waiter.set_result(None)
         self._changed.notify_all()
 
-    def _call(self, change: NameChange) -> None:
+    def _call(self) -> None:
+        change = self._calls.popleft()
         callback = self.on_appear if change.there else self.on_leave
         if callback is not None:
             callback(change.entry)

@@ -91,6 +91,9 @@ logger = logging.getLogger("pzc.multicast")
 LIMIT = 2048
 """Bytes that are read of a datagram; one that has more is malformed anyway."""
 
+SKIPPED = 64
+"""Datagrams of other interfaces that are skipped at once."""
+
 Carrier = Literal["group", "relay", "own"]
 
 _LINUX = sys.platform == "linux"
@@ -261,9 +264,11 @@ class Multicast:
     def receive(self, fileno: int) -> Datagram | None:
         """What has arrived at one of `filenos`, or at `patient`; None when there is nothing more.
 
-        What came on an interface that was not chosen is skipped.
+        What came on an interface that was not chosen is skipped, `SKIPPED` at a time: others have their turn.
         """
-        while fileno in self._sockets:
+        for _ in range(SKIPPED):
+            if fileno not in self._sockets:
+                break
             arrived_at, carrier = self._sockets[fileno]
             try:
                 if hasattr(arrived_at, "recvmsg"):

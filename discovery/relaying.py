@@ -58,14 +58,23 @@ class Relaying:
         relays: hosts with their ports; each is looked up now.
 
     Attributes:
+        unknown: relays that have no address yet.
         refused: datagrams of guests for whom there was no room.
     """
 
     def __init__(self, relays: Sequence[Address]) -> None:
         self.refused = 0
-        self._relays = [found for relay in relays if (found := _looked_up(relay)) is not None]
+        self.unknown = list(relays)
+        self._relays: list[Address] = []
+        self._interfaces: Sequence[Interface] = ()
         self._routes: dict[str, list[Address]] = {}
         self._guests: dict[Address, tuple[Interface, float]] = {}
+        for relay in relays:
+            try:
+                self._relays.append(looked_up(relay))
+                self.unknown.remove(relay)
+            except OSError as exc:
+                logger.warning("the relay %s:%s of PZC_RELAY is not known yet: %s", *relay, exc)
 
     @property
     def guests(self) -> list[Address]:
@@ -75,13 +84,23 @@ class Relaying:
     def begin(self, interfaces: Sequence[Interface]) -> None:
         """These are the interfaces from now on."""
         self._guests.clear()
-        self._routes = {}
+        self._routes, self._interfaces = {}, interfaces
         for relay in self._relays:
-            local = _local_address(relay)
-            if any(interface.address == local for interface in interfaces):
-                self._routes.setdefault(local, []).append(relay)
-            else:
-                logger.warning("the relay %s:%s is not reached by an interface that is used here", *relay)
+            self._reach(relay)
+
+    def know(self, relay: Address, address: Address) -> None:
+        """A relay that was unknown has an address."""
+        if relay in self.unknown:
+            self.unknown.remove(relay)
+            self._relays.append(address)
+            self._reach(address)
+
+    def _reach(self, relay: Address) -> None:
+        local = _local_address(relay)
+        if any(interface.address == local for interface in self._interfaces):
+            self._routes.setdefault(local, []).append(relay)
+        else:
+            logger.warning("the relay %s:%s is not reached by an interface that is used here", *relay)
 
     def tick(self, now: float) -> None:
         """Forget guests that are silent; ``now`` in monotonic seconds."""
@@ -145,12 +164,16 @@ class Relaying:
         return True
 
 
-def _looked_up(relay: Address) -> Address | None:
+def looked_up(relay: Address) -> Address:
+    """The address of a relay, which may take long to find out.
+
+    Raises:
+        OSError: when it has none.
+    """
     try:
         *_, address = socket.getaddrinfo(*relay, socket.AF_INET, socket.SOCK_DGRAM)[0]
-    except (OSError, UnicodeError) as exc:
-        logger.warning("the relay %s:%s of PZC_RELAY is not known: %s", *relay, exc)
-        return None
+    except UnicodeError as exc:
+        raise OSError(str(exc)) from exc
     return str(address[0]), int(address[1])
 
 

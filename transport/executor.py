@@ -35,6 +35,9 @@ logger = logging.getLogger("pzc.dispatch")
 CLOSE_TIMEOUT = 2.0
 """Seconds that `Executor.close` waits for a running function before it leaves it behind."""
 
+NO_THREAD = 0.25
+"""Seconds until a thread is asked for again where none was left."""
+
 
 class Divisible(ABC):
     """A function that several threads may call side by side, each for a part of what is left of it."""

@@ -20,13 +20,11 @@ from functools import partial
 
 from ..protocol.errors import AgentClosed
 from . import loops
-from .executor import Executor
+from .executor import NO_THREAD, Executor
 from .loop import Loop
 from .tables import Leases
 
 HELPERS = 4
-
-_SCARCE = 0.25  # seconds until a thread is asked for again where there was none
 
 Task = Callable[[], object]
 
@@ -62,7 +60,7 @@ class Helpers:
         except AgentClosed:
             pass
         except RuntimeError:
-            self._loop.call_later(_SCARCE, self._begin)
+            self._loop.call_later(NO_THREAD, self._begin)
 
     def _run(self) -> None:
         with self._lock:
@@ -91,9 +89,14 @@ class Helpers:
 
 def aside(io: Loop, function: Task) -> None:
     """Run what waits, such as a close, in a thread of its own; from any thread, also in a finalizer."""
-    thread = threading.Thread(target=function, name="pzc-close", daemon=True)
-    # The collector may run this while its thread starts another one, so the I/O thread does it.
-    io.call(thread.start)
+
+    def begin() -> None:
+        try:
+            threading.Thread(target=function, name="pzc-close", daemon=True).start()
+        except RuntimeError:
+            io.call_later(NO_THREAD, begin)
+
+    io.call(begin)  # the collector may run this while its thread starts another one
 
 
 _helpers: Leases[Helpers] = Leases()

@@ -85,7 +85,13 @@ class Loop:
         self._left: Callable[[], object] | None = None
         self.register(self._bell.fileno, self._drain_wake)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._bell.close()
+            if self._owns:
+                self.context.term()
+            raise
 
     def in_thread(self) -> bool:
         """True when the caller is the I/O thread and may touch its sockets."""

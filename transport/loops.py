@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import zmq
 
 from ..protocol.errors import AgentClosed, BindError
@@ -43,3 +45,10 @@ def release(loop: Loop) -> None:
         raise AgentClosed("the I/O thread cannot release its own loop")
     if _loops.release(loop):
         loop.end()
+
+
+def later(delay: float, function: Callable[[], object]) -> None:
+    """Run a function in the process's I/O thread some seconds from now, unless its last user is gone."""
+    loop = _loops.things.get("")
+    if loop is not None:
+        loop.call_later(delay, function)

@@ -21,7 +21,7 @@ from ...protocol.reply import Reply, reply_of
 from ...protocol.values import TRAVELLING
 from ...transport.counters import Counters
 from ...transport.exchange import UnixExchange
-from ...transport.executor import Executor
+from ...transport.executor import NO_THREAD, Executor
 from ...transport.loop import Loop
 from ...transport.tables import Table
 from ...transport.wire import Protocol as Wire
@@ -192,7 +192,7 @@ class Client(Exchanges):
 
         def left() -> None:
             leave()
-            if not self._pools.of(endpoint).users:
+            if (pool := self._pools.find(endpoint)) is None or not pool.users:
                 self._pipelines.leave(endpoint)
 
         return left
@@ -212,6 +212,8 @@ class Client(Exchanges):
             self._callbacks.submit(partial(function, future))
         except AgentClosed:
             threading.Thread(target=function, args=(future,), name="pzc-futures", daemon=True).start()
+        except RuntimeError:  # no thread is left
+            self.loop.call_later(NO_THREAD, partial(self.call_back, function, future))
 
     # --- what everybody uses ---------------------------------------------------------------------------
 

@@ -126,11 +126,13 @@ def settle(endpoint: str, deadline: float) -> None:
     found: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
     patience = min(SETTLE_TIMEOUT, max(0.0, deadline - time.monotonic()) / 4)
     look_up = partial(_look_up, host, int(port), found)
-    threading.Thread(target=look_up, name="pzc-look-up", daemon=True).start()  # which nothing else can end
     try:
+        threading.Thread(
+            target=look_up, name="pzc-look-up", daemon=True
+        ).start()  # which nothing else can end
         places = found.get(timeout=patience)
         chosen = dial(places, patience) if len(places) > 1 else "".join(places)
-    except (queue.Empty, PzcError):
+    except (queue.Empty, PzcError, RuntimeError):  # the last where no thread is left
         return
     if chosen:
         families.learn(endpoint, ipv6="[" in chosen)

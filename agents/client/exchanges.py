@@ -127,6 +127,7 @@ class Exchanges(ABC):
         self._meet = peers.meet
         self.known: Callable[[str], Peer | None] = peers.get
         self.learn, self._forget = peers.learn, peers.forget
+        pools.on_unused = peers.leave
 
     @abstractmethod
     def tell(self, peer: Peer, content: dict[str, Any]) -> None:

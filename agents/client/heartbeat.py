@@ -4,7 +4,7 @@ A hold is a lock, an open stream or an unanswered future. Per endpoint::
 
     state      event                                        next
     idle       hold                                         due, at once or ``after`` seconds later
-    due        nothing held any more                        idle: nothing is sent
+    due        nothing held any more                        idle: nothing is sent, and it is forgotten
     due        its time has come                            asking: one {"pzc": "alive"} is outstanding
     asking     answered (a server takes 0.25 s for it)      due, at once
     asking     answered by another agent than held at       due; the holds of the former are lost
@@ -137,6 +137,8 @@ class Heartbeat:
         first = self._first_due(watch)
         if not holds and first == math.inf:
             watch.armed, watch.heard = False, None
+            if self._watches.get(watch.peer.endpoint) is watch:
+                del self._watches[watch.peer.endpoint]
             if watch.holds or watch.dues:  # made by another thread that still saw it armed
                 watch.armed = True
                 self._loop.call(partial(self._look, watch))

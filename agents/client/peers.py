@@ -8,6 +8,7 @@
                                                       key proved PZC01 before
     known     timeout, loss, or refusal by a          unknown
               restarted agent (another agent id)
+    known     not used for long                       unknown
 
 The handshake measures the peer's clock: challenge and answer are signed. When the clocks are more
 than 5 s apart, a second round lets the peer measure ours too, by echoing its nonce.
@@ -181,10 +182,17 @@ class Peers:
             )
 
     def forget(self, endpoint: str) -> None:
-        """The next request shakes hands again."""
+        """The next request shakes hands again, wherever a host name leads by then."""
         families.forget(endpoint)
         with self._lock:
             self._known.pop(endpoint, None)
+
+    def leave(self, endpoint: str) -> None:
+        """Nobody uses it now: the next request shakes hands again, but for one that may be a bare PUB."""
+        with self._lock:
+            peer = self._known.get(endpoint)
+            if peer is not None and peer.dialect == PZC01:
+                del self._known[endpoint]
 
     def _shake_hands(self, endpoint: str, deadline: float) -> Peer:
         if self._protocol.codec.dialect == PZC00:

@@ -12,7 +12,8 @@ A peer that could not be reached over a Unix socket is not tried again there unt
 was reached at a port that is not its own stands behind a forwarder, whose way is respected.
 
 Connections that nobody has used for `Limits.connection_idle` seconds are closed, all but one while somebody
-holds the peer; and there are never more idle ones than there are holders, once one has left.
+holds the peer; and there are never more idle ones than there are holders, once one has left. A pool that is
+empty then is forgotten, and who its peer is.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Pool:
         self._met: Peer | None = None
         self._here: LocalConnection | None = None
         # Over inproc nothing tells that the peer was replaced, and a new socket costs little.
-        self._room = 0 if endpoint.startswith("inproc://") else MAX_IDLE
+        self._room = 0 if pools.closed or endpoint.startswith("inproc://") else MAX_IDLE
 
     def take(
         self, peer: Peer, transport: str, deadline: float, here: bool = False
@@ -141,7 +142,7 @@ class Pool:
             return
         connection.used = True
         idle.append(connection)
-        if self._pools.closed:
+        if not self._room:  # retired meanwhile
             self.clear()
 
     def discard(self, connection: Connection | LocalConnection) -> None:
@@ -158,6 +159,11 @@ class Pool:
             while len(idle) > keep:
                 with suppress(IndexError):  # another thread was quicker
                     self.discard(idle.pop(0))
+
+    def retire(self) -> None:
+        """Close what is idle, and keep nothing of what is given back from now on."""
+        self._room = 0
+        self.clear()
 
     def sweep(self, now: float) -> None:
         """Close what was found idle `connection_idle` seconds ago, but for one while somebody is here.
@@ -193,6 +199,7 @@ class Pools:
     Attributes:
         open: connections, idle ones as well, and what is being opened.
         closed: nothing is given out any more.
+        on_unused: told each endpoint that nobody holds, or has asked for long.
     """
 
     def __init__(
@@ -211,6 +218,7 @@ class Pools:
         self._sweeping = False
         self.open: set[object] = set()
         self.closed = False
+        self.on_unused: Callable[[str], object] = bool
         self.find = self._of.get
 
     def of(self, endpoint: str) -> Pool:
@@ -238,6 +246,7 @@ class Pools:
                     return
                 token.pop().users -= 1
             pool.clear(keep=pool.users)
+            self._sweep_later()
 
         return leave
 
@@ -256,9 +265,7 @@ class Pools:
             self.open.add(connection)
         finally:
             self.let_go(place)
-        if not self._sweeping:
-            self._sweeping = True
-            self._loop.call_later(until_next(limits.current.connection_idle / 2), self._sweep)
+        self._sweep_later()
         return connection
 
     def local(self, peer: Peer) -> LocalConnection | None:
@@ -308,21 +315,32 @@ class Pools:
         if pool is not None:
             pool.clear()
 
+    def _sweep_later(self) -> None:
+        if not self._sweeping:
+            self._sweeping = True
+            self._loop.call_later(until_next(limits.current.connection_idle / 2), self._sweep)
+
     def _sweep(self) -> None:
         now = time.monotonic()
         with self._lock:
-            for pool in list(self._of.values()):
+            for endpoint, pool in list(self._of.items()):
                 pool.sweep(now)
-            self._sweeping = not self.closed and not all(pool.empty for pool in self._of.values())
-        if self._sweeping:
-            self._loop.call_later(until_next(limits.current.connection_idle / 2), self._sweep)
+                if pool.empty:
+                    pool.retire()
+                    del self._of[endpoint]
+                    self.on_unused(endpoint)
+            self._sweeping = False
+        if self._of and not self.closed:
+            self._sweep_later()
 
     def close(self, timeout: float = 2.0) -> None:
         """Give out nothing more, close every connection, and wait until none is in use."""
-        self.closed = True
         deadline = time.monotonic() + timeout
-        for pool in list(self._of.values()):
-            pool.clear()
+        with self._lock:
+            self.closed = True
+            pools = list(self._of.values())
+        for pool in pools:
+            pool.retire()
         while self.open and (left := deadline - time.monotonic()) > 0:
             self._returned.wait(left)
             self._returned.clear()

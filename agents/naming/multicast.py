@@ -12,7 +12,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,7 +26,7 @@ from ...discovery.interfaces import Interface, chosen, everywhere, reach_of
 from ...discovery.multicast import Datagram, Mark, Multicast
 from ...discovery.reach import Reach
 from ...discovery.records import Announcement, Heartbeat
-from ...discovery.relaying import Relaying
+from ...discovery.relaying import Relaying, looked_up
 from ...discovery.site import Site
 from ...protocol import limits
 from ...protocol.errors import BindError, ConfigError
@@ -97,6 +99,7 @@ class MulticastSockets:
         self._views: dict[int, Interface] = {}
         self._reaches: dict[int, Reach] = {}
         self._relaying = Relaying(site.relays)
+        self._looking_up = False
         self._timer: Timer | None = None
         self._count = self._patient = 0
         self._looked = time.monotonic()
@@ -108,6 +111,10 @@ class MulticastSockets:
 
     def look(self) -> list[Reach] | None:
         """Follow the machine's interfaces; the reaches when they are others now."""
+        if self._relaying.unknown and not self._looking_up:
+            look_up = threading.Thread(target=self._look_up, name="pzc-look-up", daemon=True)
+            with contextlib.suppress(RuntimeError):  # no thread is left: at the next look
+                look_up.start()
         try:
             known = self._find(self._site.address)
             if (self._multicast is not None and known == self.interfaces) or not self._site.group:
@@ -130,6 +137,14 @@ class MulticastSockets:
         self._views = {each.view: each for each in reversed(multicast.interfaces)}
         self._reaches = {view: reach_of(view, multicast.interfaces) for view in self._views}
         return list(self._reaches.values())
+
+    def _look_up(self) -> None:
+        """Ask again for the addresses of relays that had none, in a thread that may wait."""
+        self._looking_up = True
+        for relay in tuple(self._relaying.unknown):
+            with contextlib.suppress(OSError):
+                self._loop.call(partial(self._relaying.know, relay, looked_up(relay)))
+        self._looking_up = False
 
     def _on_readable(self, multicast: Multicast, fileno: int) -> None:
         self._heard(self._read(multicast, fileno, _BATCH))

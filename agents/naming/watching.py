@@ -33,7 +33,15 @@ from functools import partial
 from ...discovery.events import Changed, Conflict, Event
 from ...discovery.names import Pattern, Target, is_pattern
 from ...discovery.records import Entry
-from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SubscriptionClosed, UnknownName
+from ...protocol.errors import (
+    AgentClosed,
+    BindError,
+    CallTimeout,
+    PeerLost,
+    PzcError,
+    SubscriptionClosed,
+    UnknownName,
+)
 from ...transport.tables import Table
 from ..interfaces import Sources
 from .connections import Connections
@@ -45,7 +53,7 @@ logger = logging.getLogger("pzc.names")
 RETRY = 0.5
 """Seconds until a publisher that could not be reached is tried again."""
 
-_PASSING = (PeerLost, CallTimeout, UnknownName)
+_PASSING = (PeerLost, CallTimeout, UnknownName, BindError)  # the last for want of a thread, or descriptors
 
 
 class Watching:

@@ -12,6 +12,7 @@ One turn of an executor for all subscriptions that are to be called there::
     running   something is left                                    waiting: what else the executor has
                                                                    to do comes first
     running   a callback stalls (`executor.py`)                    another thread runs what is left as well
+    made      there is no thread for it                            made, again `NO_THREAD` seconds later
     any       the executor is full, or closed                      over: the next arrival starts anew
 
 For one subscription one thing is called at a time: its callback by the turn that has it, and what it has to
@@ -41,7 +42,8 @@ from ...protocol import limits
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Callback, Notification
-from ...transport.executor import Divisible, Executor
+from ...transport import loops
+from ...transport.executor import NO_THREAD, Divisible, Executor
 from ..interfaces import Coroutines
 from .links.arrivals import Arrival
 
@@ -175,13 +177,22 @@ class Called(ABC):
 
     def _tell(self, function: Callable[[Any], object], argument: object, *, last: bool = False) -> None:
         """Call something else of the user's, in its turn; after the end only what is ``last``."""
-        with self._mutex, suppress(AgentClosed):  # threads of the executor may overtake one another
+        with self._mutex:  # threads of the executor may overtake one another
             if self._told is None:
                 self._told = deque()
-            if self.executor.submit(self._do_told):
+            if self._submit_told():
                 self._told.append(
                     (partial(self._call, function, argument, last), function is not self.on_gap)
                 )
+
+    def _submit_told(self) -> bool:
+        try:
+            return self.executor.submit(self._do_told)
+        except AgentClosed:
+            return False
+        except (RuntimeError, OSError):  # no thread is left, or no descriptor for an event loop
+            loops.later(NO_THREAD, self._submit_told)
+            return True
 
     def _call(self, function: Callable[[Any], object], argument: object, last: bool) -> None:
         try:
@@ -277,9 +288,14 @@ class Turn(Divisible):
 
     def submit(self) -> None:
         """Call for them as soon as it is the executor's turn; without room, the next arrival starts anew."""
-        with suppress(AgentClosed):
+        try:
             if self._executor.submit(self):
                 return
+        except AgentClosed:
+            pass
+        except (RuntimeError, OSError):
+            loops.later(NO_THREAD, self.submit)
+            return
         with suppress(IndexError):  # there are none
             while True:
                 self.left.popleft().rest()

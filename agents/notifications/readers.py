@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 from ...protocol.errors import AgentClosed, ConfigError
 from ...protocol.shown import printable
+from ...transport.executor import NO_THREAD
 from ...transport.loop import Loop
 from .broadcast import Broadcast
 from .links.subscribers import Subscribers
@@ -137,6 +138,13 @@ class Readers:
     def _look_at(self, topic: str) -> None:
         callback, before = self._told[topic]
         names = tuple(sorted(map(name_of, self.of(topic))))
-        if names != before:
-            self._told[topic] = callback, names
+        if names == before:
+            return
+        try:
             self._run(partial(callback, names))
+        except AgentClosed:
+            raise
+        except RuntimeError:  # no thread is left
+            self._loop.call_later(NO_THREAD, self.act)
+        else:
+            self._told[topic] = callback, names

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from ...protocol.errors import ConfigError
+from ...protocol.errors import BindError, ConfigError
 from ...protocol.lazily import numpy_kind
 from ...transport.inherited import forked_since, forks
 from .audit_file import AuditFile
@@ -111,6 +111,7 @@ class Audit:
 
     Raises:
         ConfigError: when the file cannot be opened, or a number is below 1.
+        BindError: when there is no thread for it.
     """
 
     def __init__(
@@ -136,7 +137,14 @@ class Audit:
         self._awake = self._closed = self._ended = False
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="pzc-audit", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as exc:
+            self._file.close()
+            raise BindError(
+                f"audit log {path}: its thread cannot start: {exc}; close what is not needed, or raise the "
+                "limit of threads (ulimit -u)"
+            ) from exc
         atexit.register(self.close)
 
     def record(self, call: CallRecord) -> None:

@@ -148,6 +148,7 @@ class AuditTopic:
     def close(self) -> None:
         """Publish what waits, as far as there is time; what waits for a reader ends with the publisher."""
         published = threading.Event()
-        if self._executor.submit(published.set):
+        with contextlib.suppress(RuntimeError):  # no thread is left, nor is anything published
+            self._executor.submit(published.set)
             published.wait(CLOSE_TIMEOUT)
         self._counters.add("calls_unpublished", len(self._executor.abandon()))

@@ -28,7 +28,6 @@ from pathlib import Path
 
 from ...protocol import limits
 from ...protocol.errors import JournalError
-from ..arrow import pa
 from ..schema import all_segments, compacted_name, segments
 from ..storage import Storage
 from .compaction import Piece, next_run
@@ -80,8 +79,9 @@ class Maintenance:
     def start(self) -> None:
         """Look every half a minute from now on, in a thread of its own."""
         if self:
-            self._thread = threading.Thread(target=self._run, name="pzc-maintenance", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="pzc-maintenance", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """End it; a segment that is being compacted is finished."""
@@ -102,7 +102,7 @@ class Maintenance:
         """Do one thing if it is due; on a full disk nothing can be merged, and the oldest have to go."""
         try:
             return thing()
-        except (OSError, JournalError, pa.ArrowException) as exc:
+        except Exception as exc:  # of the disk, or for want of memory or threads: it is tried again
             log.warning("journal %s is not looked after: %s", self._directory, exc)
             return False
 

@@ -124,9 +124,9 @@ class Recorder:
         self._requests = FlushRequests(home, name)
         self._requests.open()
         self._writer = threading.Thread(target=self._write, name="pzc-journal", daemon=True)
-        self._writer.start()
-        self.maintenance.start()
         try:
+            self._writer.start()
+            self.maintenance.start()
             for publisher, topic in _sources(publishers, calls):
                 self._subscribe(publisher, topic)
         except BaseException:
@@ -220,9 +220,13 @@ class Recorder:
             due = self.journal.due_in()
             self._news.wait(_IDLE_TICK if due is None else min(_IDLE_TICK, due))
             self._news.clear()
-            self._write_gaps()
-            self.journal.tick()
-            self._requests.answer(self.journal.commit)
+            try:
+                self._write_gaps()
+                self.journal.tick()
+                self._requests.answer(self.journal.commit)
+            except Exception:  # for want of memory: the next one may succeed
+                logger.exception("what was recorded could not be looked after")
+                self._closing.wait(_IDLE_TICK)
             self._full = self._closing.is_set() or self.journal.full
 
     def _write_gaps(self) -> None:
@@ -239,7 +243,10 @@ class Recorder:
                 done.append(waiting.popleft()[1])
         self._full = self._closing.is_set() or self.journal.full
         for each in done:
-            each()
+            try:
+                each()
+            except Exception:  # for want of memory: its publisher keeps that for the next recorder
+                logger.exception("what is durable could not be acknowledged")
 
     # --- what is known of it -------------------------------------------------------------------------
 
@@ -295,7 +302,8 @@ class Recorder:
         self._full = True
         self._news.set()
         self.maintenance.close()
-        self._writer.join(10.0)
+        if self._writer.ident is not None:  # it could be started
+            self._writer.join(10.0)
         try:
             self._write_gaps()
             self.journal.commit()

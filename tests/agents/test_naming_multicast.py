@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import select
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,7 @@ from pzc.transport import loops
 from pzc.transport.loop import Loop
 
 from tests.conftest import free_port
+from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT
 
 
@@ -119,3 +123,34 @@ def test_heartbeats_wait_for_less_when_more_come_than_the_system_keeps() -> None
     assert times == sorted(times, reverse=True)
     assert all(rate * seconds <= WAITING for rate, seconds in zip(rates[:5], times, strict=False))
     assert times[-2:] == [SOON] * 2
+
+
+def test_a_relay_whose_name_was_not_known_is_told_once_it_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, known = socket.getaddrinfo, threading.Event()
+
+    def look_up(host: str, *more: Any) -> Any:
+        if not known.is_set():
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return found("127.0.0.1", *more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as relay:
+        relay.bind(("127.0.0.1", 0))
+        site = replace(bench.site, relays=(("far.example", relay.getsockname()[1]),))
+        multicast = MulticastSockets(
+            bench.owner, site, bytes(16), lambda _: None, lambda _: [], lambda _: None
+        )
+        known.set()
+
+        def told() -> bool:
+            bench.owner.run(multicast.look)
+            bench.owner.run(lambda: multicast.say([Outgoing(0, b"hello")]))
+            return bool(select.select([relay], [], [], 0.05)[0])
+
+        try:
+            wait_until(told)
+            assert relay.recv(100) == b"hello"
+        finally:
+            bench.owner.run(multicast.close)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc.discovery.interfaces import LOOPBACK, Interface, chosen
-from pzc.discovery.multicast import LIMIT, Datagram, Multicast
+from pzc.discovery.multicast import LIMIT, SKIPPED, Datagram, Multicast
 from pzc.protocol.errors import BindError
 
 from tests.conftest import free_port
@@ -64,6 +65,19 @@ def test_what_is_sent_to_the_host_one_of_its_processes_gets(
     heard = owners[ready[0][0]].receive(ready[0][0])
     assert heard is not None
     assert (heard.data, heard.carrier) == (b"for you", "relay")
+
+
+def test_a_flood_on_an_interface_that_was_not_chosen_is_skipped_in_turns(port: int) -> None:
+    elsewhere = Multicast(GROUP, port, chosen("127.0.0.1"))
+    elsewhere._by_index.clear()  # loopback is another one's
+    with contextlib.closing(elsewhere), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        relay = next(fileno for fileno, (_, carrier) in elsewhere._sockets.items() if carrier == "relay")
+        for _ in range(SKIPPED + 1):
+            sender.sendto(b"flood", ("127.0.0.1", port))
+        assert elsewhere.receive(relay) is None
+        assert select.select([relay], [], [], 0)[0]
+        assert elsewhere.receive(relay) is None
+        assert not select.select([relay], [], [], 0)[0]
 
 
 def test_an_answer_comes_to_whoever_sent(pair: tuple[Multicast, Multicast]) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from pzc import Agent, Protocol, mailbox
 from pzc.pipeline.recording.gaps import MAX_WAITING, GapLog, GapRow, read_gaps
+from pzc.pipeline.recording.maintenance import Maintenance
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.testing import ShiftedClock
 
@@ -255,3 +256,62 @@ def test_gaps_that_cannot_be_written_wait(tmp_path: Path) -> None:
     home.mkdir()
     log.write()
     assert read_gaps(home) == [a_gap()]
+
+
+def test_a_recorder_goes_on_when_something_could_not_be_acknowledged(
+    tmp_path: Path, instrument: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> None:
+        raise MemoryError
+
+    with recorder_of(instrument, tmp_path) as recorder:
+        recorder._unacknowledged.append((-1, fails))
+        for number in range(3):
+            instrument.publish("t", number)
+            await_(
+                lambda number=number: kept(instrument) == 0 and recorder.recorded > number,
+                "all are acknowledged",
+            )
+        caplog.clear()
+
+
+def test_a_recorder_goes_on_when_there_was_no_memory_for_gaps(
+    tmp_path: Path, instrument: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = threading.Event()
+
+    def fails() -> None:
+        recorder.gaps.write = write
+        failed.set()
+        raise MemoryError
+
+    with recorder_of(instrument, tmp_path) as recorder:
+        write, recorder.gaps.write = recorder.gaps.write, fails
+        assert failed.wait(20.0)
+        instrument.publish("t", 1)
+        await_(lambda: recorder.recorded == 1 and kept(instrument) == 0, "it is acknowledged")
+        caplog.clear()
+
+
+def test_a_recorder_without_a_thread_lets_go_of_its_journal(
+    tmp_path: Path, instrument: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def sometimes(self: threading.Thread) -> None:
+        if self.name == "pzc-journal":
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(threading.Thread, "start", sometimes)
+        with pytest.raises(RuntimeError):
+            recorder_of(instrument, tmp_path)
+    recorder_of(instrument, tmp_path).close()
+
+
+def test_maintenance_goes_on_behind_what_there_was_no_memory_for(tmp_path: Path) -> None:
+    def clock() -> float:
+        raise MemoryError
+
+    assert Maintenance(tmp_path, "recorder", keep_seconds=1.0, clock=clock).step() is False
