@@ -132,6 +132,20 @@ def test_a_task_that_is_cancelled_while_it_waits_for_a_lock_does_not_keep_it(
     close(other)
 
 
+def test_a_lock_that_tasks_share_is_free_when_each_has_left_it(bench: tuple[Bench, str]) -> None:
+    other = Proxy(bench[1], protocol=Protocol(KEY), timeout=TIMEOUT)
+
+    async def main() -> int:
+        async with proxy_of(bench[1]) as psu:
+            shared = aio.lock(psu)
+            async with shared, shared:
+                pass
+            return await asyncio.to_thread(other.ramp, 2)
+
+    assert run(main()) == 4
+    close(other)
+
+
 def test_a_batch_runs_in_one_turn(bench: tuple[Bench, str]) -> None:
     async def main() -> list[Any]:
         async with proxy_of(bench[1]) as psu:
