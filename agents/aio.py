@@ -157,9 +157,5 @@ class batch:  # noqa: N801 - it is used as the function of the same name
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: Any) -> None:
         made = self._made
-        if made is None:
-            return
-        if not self._oneway:
-            await in_thread(partial(made.__exit__, kind, *exc))
-        elif batches.is_to_run(made, kind):
-            await outcome(batches.send_later(made))
+        if made is not None and batches.is_to_run(made, kind):
+            batches.take(made, await outcome(batches.send_later(made)))

@@ -22,6 +22,7 @@ from ...interfaces import Subscription
 from ...stubs.signatures import signature_of
 from .. import reference as synchronous
 from .. import terms
+from ..abort import AbortSignal
 from ..answers import REMOTE
 from ..answers import Items as Answered
 from ..operations import AWAITED, Operation, Slot, made_of, offered, special
@@ -141,11 +142,20 @@ class RemoteReference:
     async def _ask(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
         filled(options, partial(_named, remote.server))
         if self._terms.idempotent:
-            result = await in_thread(partial(remote.request, action, options, self._terms))
-            result = await outcome(result) if isinstance(result, PendingCall) else result
+            result = await self._ask_again(remote, action, options)
         else:
             result = await outcome(remote.request_later(action, options, self._terms))
         return self if result is REMOTE else self._arrived(remote, result)
+
+    async def _ask_again(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
+        """As `RemoteObject.request`, which waits, and asks again when the peer is lost, in a thread."""
+        abort = AbortSignal(remote.abort)
+        try:
+            result = await in_thread(partial(remote.request, action, options, self._terms, abort))
+        except BaseException:
+            abort.abort("nobody awaits the call any more")
+            raise
+        return await outcome(result) if isinstance(result, PendingCall) else result
 
     def _arrived(self, remote: RemoteObject, result: Any) -> Any:
         if isinstance(result, RemoteStream):

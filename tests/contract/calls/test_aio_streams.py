@@ -155,3 +155,24 @@ def test_a_batch_runs_in_one_turn(bench: tuple[Bench, str]) -> None:
             return calls.results
 
     assert run(main()) == [0.0, 4]
+
+
+def test_a_task_that_is_cancelled_in_a_batch_tells_the_call_that_runs(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    async def work(psu: aio.Proxy) -> None:
+        async with aio.batch(psu) as calls:
+            calls.run_until_cancelled()
+            calls.count()
+
+    async def main() -> int:
+        async with proxy_of(endpoint) as psu:
+            task = asyncio.create_task(work(psu))
+            await reached(served.entered)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await reached(served.ended)
+            return await psu.count()
+
+    assert run(main()) == 1
