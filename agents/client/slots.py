@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ...delivery.policies import Policy, drop
 from ...protocol import limits
@@ -12,7 +12,7 @@ from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ...transport.helpers import aside
 from ...transport.loop import Loop
-from ..interfaces import Subscriber, Subscription
+from ..interfaces import Subscription
 from ..signals import Slot, SlotList
 
 SLOT_POLICY = drop(10_000)
@@ -23,18 +23,16 @@ class Slots:
     """Slots by signal and policy, one subscription each; safe from any thread.
 
     Args:
-        agent: who subscribes.
-        target: endpoint or name of the server.
+        subscribe: gives the subscription to a signal, by its name.
     """
 
-    def __init__(self, agent: Subscriber, target: str) -> None:
-        self._agent = agent
-        self._target = target
+    def __init__(self, subscribe: Callable[..., Subscription]) -> None:
+        self._subscribe = subscribe
         self._executor = Executor("pzc-slots", spare=limits.current.stalled_callbacks)
         self._lock = threading.Lock()
         self._signals: dict[tuple[str, Policy], tuple[SlotList, Subscription]] = {}
 
-    def connect(self, name: str, slot: Slot, policy: Policy | None, timeout: float) -> None:
+    def connect(self, name: str, slot: Slot, policy: Policy | None) -> None:
         """Call ``slot`` at every emission of a remote signal; returns once the server confirmed.
 
         Raises:
@@ -48,15 +46,11 @@ class Slots:
             entry = self._signals.get(key)
             if entry is None:
                 slots = SlotList()
-                subscription = self._agent.subscribe(
-                    self._target,
-                    name,
-                    lambda notification: slots.call(tuple(notification.content)),
-                    policy=key[1],
-                    timeout=timeout,
-                    executor=self._executor,
-                    must_exist=True,
-                )
+
+                def call(notification: Notification) -> None:
+                    slots.call(tuple(notification.content))
+
+                subscription = self._subscribe(name, call, policy=key[1], executor=self._executor)
                 entry = self._signals[key] = (slots, subscription)
             entry[0].connect(slot)
 
