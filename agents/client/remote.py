@@ -247,6 +247,7 @@ class RemoteObject(ServedObject):
         """As `Slots.connect`."""
         if self._closed:
             self._refuse_closed()
+        self.agent.check_usable()
         self._name_signal(path)
         self._slots.connect(text(path), slot, policy)
 
