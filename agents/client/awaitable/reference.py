@@ -13,7 +13,7 @@ from operator import methodcaller
 from typing import Any
 
 from ....delivery.policies import Policy
-from ....protocol.errors import MemberRefused
+from ....protocol.errors import ConfigError, MemberRefused
 from ....protocol.frames import PZC00
 from ....protocol.notification import Notification
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
@@ -267,9 +267,19 @@ class RemoteReference:
 
 
 def _named(server: str, value: object) -> object:
-    """What is sent to a server for a value: what the server holds itself is named."""
+    """What is sent to a server for a value: what the server holds itself is named.
+
+    Raises:
+        ConfigError: for a path of another proxy that nobody has awaited.
+    """
     if not isinstance(value, RemoteReference):
         return synchronous.named(server, value)
     of: Any = value
     remote: RemoteObject | None = of._link.remote
-    return value if remote is None or remote.server != server else Reference(server, of._place(remote))
+    if remote is not None and remote.server == server:
+        return Reference(server, of._place(remote))
+    if not of._path:
+        return value
+    if remote is None:
+        raise ConfigError(f"{value!r} cannot be sent yet: await the proxy of {of._link.target} first")
+    return synchronous.RemoteReference(remote, of._place(remote), {}, of._leases)
