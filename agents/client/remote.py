@@ -243,13 +243,13 @@ class RemoteObject(ServedObject):
         self.request("instantiate", {"class": name, "args": args, "kwargs": kwargs})
         self._load()
 
-    def connect(self, path: Path, slot: Slot, policy: Policy | None) -> None:
+    def connect(self, path: Path, slot: Slot, policy: Policy | None) -> Callable[[], None]:
         """As `Slots.connect`."""
         if self._closed:
             self._refuse_closed()
         self.agent.check_usable()
         self._name_signal(path)
-        self._slots.connect(text(path), slot, policy)
+        return self._slots.connect(text(path), slot, policy)
 
     def _listen(self, topic: str, callback: Callback | None = None, **options: Any) -> Subscription:
         """A subscription at the server as this proxy knows it, which comes along with that."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from ...delivery.policies import Policy, drop
 from ...protocol import limits
@@ -13,7 +14,7 @@ from ...transport.executor import Executor
 from ...transport.helpers import aside
 from ...transport.loop import Loop
 from ..interfaces import Subscription
-from ..signals import Slot, SlotList
+from ..signals import Connected, Slot, SlotList
 
 SLOT_POLICY = drop(10_000)
 """Default policy of a connected slot."""
@@ -32,8 +33,11 @@ class Slots:
         self._lock = threading.Lock()
         self._signals: dict[tuple[str, Policy], tuple[SlotList, Subscription]] = {}
 
-    def connect(self, name: str, slot: Slot, policy: Policy | None) -> None:
+    def connect(self, name: str, slot: Slot, policy: Policy | None) -> Callable[[], None]:
         """Call ``slot`` at every emission of a remote signal; returns once the server confirmed.
+
+        Returns:
+            What undoes that, unless the slot was connected again since, or before.
 
         Raises:
             TypeError: when the slot cannot be called.
@@ -52,7 +56,19 @@ class Slots:
 
                 subscription = self._subscribe(name, call, policy=key[1], executor=self._executor)
                 entry = self._signals[key] = (slots, subscription)
-            entry[0].connect(slot)
+            known = slot in entry[0].slots
+            put = entry[0].put(slot)
+        return _nothing if known else partial(self._take_back, key, entry, put)
+
+    def _take_back(
+        self, key: tuple[str, Policy], entry: tuple[SlotList, Subscription], put: Connected
+    ) -> None:
+        with self._lock:
+            entry[0].take_back(put)
+            if entry[0].slots or self._signals.get(key) is not entry:
+                return
+            del self._signals[key]
+        entry[1].close()
 
     def disconnect(self, name: str, slot: Slot | None) -> None:
         """Stop calling ``slot``, or all slots of a signal.
@@ -108,3 +124,7 @@ class Arriving(Iterator[Notification]):
         """End the subscription. Again: no effect."""
         self._end.detach()
         self._subscription.close()
+
+
+def _nothing() -> None:
+    return None

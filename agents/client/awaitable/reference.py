@@ -253,10 +253,8 @@ class RemoteReference:
     async def _do_connect(self, slot: Slot, policy: Policy | None = None) -> None:
         remote = await self._link.connect()
         path = self._place(remote)
-        name = text(path)
-        given = in_loop(slot, remote, name)
-        connect = partial(remote.connect, path, given, policy)
-        await in_thread(connect, lambda _: remote.disconnect(name, given))
+        given = in_loop(slot, remote, text(path))
+        await in_thread(partial(remote.connect, path, given, policy), lambda undo: undo())
 
     async def _do_disconnect(self, slot: Slot | None = None) -> None:
         remote = await self._link.connect()
