@@ -297,6 +297,7 @@ class Agent:
     on_readers = method("_publishing", Publishing.on_readers)
     wait_for_subscribers = method("_publishing", Publishing.wait_for_subscribers)
     subscribe = method("_listening", Listening.subscribe)
+    come_along = method("_listening", Listening.come_along)
     on = method("_listening", Listening.on)
     unsubscribe = method("_listening", Listening.unsubscribe)
     connect_topics = method("_flows", Flows.connect_topics)

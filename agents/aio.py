@@ -124,21 +124,20 @@ class lock:  # noqa: N801 - it is used as the function of the same name
     def __init__(self, proxy: Proxy, ttl: float = 30.0, **options: Any) -> None:
         self._link = _link_of(proxy)
         self._options = {"ttl": ttl, **options}
-        self._held: locking.Lock | None = None
+        self._held: list[locking.Lock] = []
 
     async def __aenter__(self) -> locking.Lock:
         await self._link.connect()
         assert self._link.proxy is not None
         take = partial(locking.lock, self._link.proxy, **self._options)
-        self._held = await in_thread(take, locking.Lock.release)
-        return self._held
+        held = await in_thread(take, locking.Lock.release)
+        self._held.append(held)
+        return held
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            await in_thread(partial(held.__exit__, kind, error, trace))
+        await in_thread(partial(self._held.pop().__exit__, kind, error, trace))
 
 
 class batch:  # noqa: N801 - it is used as the function of the same name
@@ -158,9 +157,5 @@ class batch:  # noqa: N801 - it is used as the function of the same name
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: Any) -> None:
         made = self._made
-        if made is None:
-            return
-        if not self._oneway:
-            await in_thread(partial(made.__exit__, kind, *exc))
-        elif batches.is_to_run(made, kind):
-            await outcome(batches.send_later(made))
+        if made is not None and batches.is_to_run(made, kind):
+            batches.take(made, await outcome(batches.send_later(made)))

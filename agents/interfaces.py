@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..delivery.policies import Policy
-from ..discovery.records import Place
+from ..discovery.records import Entry, Place
 from ..protocol.errors import PzcError
 from ..protocol.frames import Buffer
 from ..protocol.keyring import Role
@@ -132,7 +132,13 @@ LOOK_FOR = 3.0
 
 
 class Follower(Protocol):
-    """One user of a name that may move."""
+    """One user of a name that may move.
+
+    Attributes:
+        entry: what the agent that is used told of itself.
+    """
+
+    entry: Entry
 
     def look(self) -> None:
         """Come along, if need be; a helper thread."""
@@ -289,9 +295,12 @@ class Subscriber(Protocol):
         policy: Policy | None = None,
         timeout: float = 5.0,
         executor: Executor | None = None,
-        must_exist: bool = False,
     ) -> Subscription:
         """Returns when the publisher has confirmed; arguments and errors as `Agent.subscribe`."""
+        ...
+
+    def come_along(self, subscription: Any, name: str, place: Place) -> None:
+        """Have a subscription follow the agent of a name, which is at that place now."""
         ...
 
 

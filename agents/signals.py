@@ -33,7 +33,7 @@ def accepted_arguments(slot: Slot) -> int | None:
     return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-class _Connected:
+class Connected:
     """A slot, and how many values it takes; None until it was called, when it does not tell."""
 
     def __init__(self, slot: Slot) -> None:
@@ -79,7 +79,7 @@ class SlotList:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots: tuple[_Connected, ...] = ()
+        self._slots: tuple[Connected, ...] = ()
 
     @property
     def slots(self) -> list[Slot]:
@@ -92,12 +92,24 @@ class SlotList:
         Raises:
             TypeError: when it cannot be called.
         """
+        self.put(slot)
+
+    def put(self, slot: Slot) -> Connected:
+        """As `connect`; returns what `take_back` takes."""
         if not callable(slot):
             raise TypeError(f"a slot must be callable, not {type(slot).__name__}")
-        entry = _Connected(slot)
+        entry = Connected(slot)
         with self._lock:
             if all(known.slot != slot for known in self._slots):
                 self._slots = (*self._slots, entry)
+            else:
+                self._slots = tuple(entry if known.slot == slot else known for known in self._slots)
+        return entry
+
+    def take_back(self, entry: Connected) -> None:
+        """Undo a `put`, unless its slot was connected again since."""
+        with self._lock:
+            self._slots = tuple(known for known in self._slots if known is not entry)
 
     def disconnect(self, slot: Slot | None = None) -> None:
         """Stop calling ``slot``, or every slot when None is given.

@@ -75,6 +75,7 @@ class Policy:
     def __post_init__(self) -> None:
         if self.name not in NAMES:
             raise ConfigError(f"policy {self.name!r} is not known, expected one of {', '.join(NAMES)}")
+        self._check_kinds()
         if self.bound < 1:
             raise ConfigError(f"{self.name} needs a bound of at least 1 message, not {self.bound}")
         if self.timeout is not None and not self.timeout >= 0:
@@ -92,6 +93,16 @@ class Policy:
             self._check_mailbox()
         elif (self.when_full, self.durable, self.keep) != (None, None, None):
             raise ConfigError(f"when_full, a name and keep belong to a mailbox, not to {self.name}")
+
+    def _check_kinds(self) -> None:
+        """Whether its numbers can be told to a publisher."""
+        for what, number in (("messages", self.bound), ("bytes", self.max_bytes)):
+            if type(number) not in (int, type(None)):
+                raise ConfigError(f"{self.name} needs a whole number of {what}, not {number!r:.60}")
+        for seconds in (self.timeout, self.keep):
+            number = isinstance(seconds, int | float | None)  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not number or isinstance(seconds, bool):
+                raise ConfigError(f"{self.name} needs a number of seconds, not {seconds!r:.60}")
 
     def _check_mailbox(self) -> None:
         if self.when_full not in (None, *WHEN_FULL):

@@ -45,13 +45,14 @@ class _Inherited(Table):
         ports = {_port(endpoint) for socket, endpoint in list(self.bound.items()) if not socket.closed} - {0}
         try:
             numbers = [int(name) for name in os.listdir(_DESCRIPTORS)]
+            nothing = os.open(os.devnull, os.O_RDONLY)
         except OSError:  # another system, or no descriptor is left to read it with
             return
         for number in numbers:
             with contextlib.suppress(OSError):  # that one was closed by now
-                name = os.readlink(f"{_DESCRIPTORS}/{number}")
-                if name.startswith("socket:") and _is_mine(number, ports):
-                    os.close(number)
+                if os.readlink(f"{_DESCRIPTORS}/{number}").startswith("socket:"):
+                    _close_copy(number, ports, nothing)
+        os.close(nothing)
 
 
 _inherited = _Inherited()
@@ -78,15 +79,17 @@ def bound(socket: zmq.Socket[bytes], endpoint: str) -> None:
     _inherited.bound[socket] = endpoint
 
 
-def _is_mine(number: int, ports: set[int]) -> bool:
+def _close_copy(number: int, ports: set[int], nothing: int) -> None:
+    """Close a descriptor if it is of a lane or port of the parent; ``nothing`` is one of no use."""
     socket = sockets.socket(fileno=number)
     try:
         if socket.family == sockets.AF_UNIX:
-            return any(_is_of_lane(name) for name in (_name(socket.getsockname), _name(socket.getpeername)))
-        if socket.family in (sockets.AF_INET, sockets.AF_INET6):
+            if any(_is_of_lane(name) for name in (_name(socket.getsockname), _name(socket.getpeername))):
+                os.dup2(nothing, number, inheritable=False)  # the lane in C has the number, and closes it
+        elif socket.family in (sockets.AF_INET, sockets.AF_INET6):
             name = _name(socket.getsockname)
-            return isinstance(name, tuple) and name[1] in ports
-        return False
+            if isinstance(name, tuple) and name[1] in ports:
+                os.close(number)
     finally:
         socket.detach()
 

@@ -14,7 +14,7 @@ class AbortSignal(threading.Event):
     """Set when whoever waits was closed, when its agent was stopped, or when its peer is somewhere else.
 
     Args:
-        of: that of the agent, with which this one is set as well; None for the agent's own.
+        of: that of the agent, or of the proxy, with which this one is set as well; None for the agent's own.
 
     Attributes:
         abandoned: the peer is somewhere else, as another agent.
@@ -31,7 +31,7 @@ class AbortSignal(threading.Event):
             with of._lock:
                 of._others.add(self)
             if of.is_set():
-                self.set()
+                self.abort(of.reason, abandoned=of.abandoned)
 
     def abort(self, reason: str, *, abandoned: bool = False) -> None:
         """End the waits.
@@ -46,7 +46,7 @@ class AbortSignal(threading.Event):
         with self._lock:
             others = list(self._others)
         for other in others:
-            other.abort(reason)
+            other.abort(reason, abandoned=abandoned)
 
     def error(self) -> PzcError:
         """What those who waited are told."""

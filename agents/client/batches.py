@@ -120,12 +120,9 @@ class Batch:
             SerializeError: when an argument cannot be expressed; nothing was sent.
         """
         if is_to_run(self, kind):
-            self._run()
+            take(self, self._remote.request("batch", {"calls": self._calls}, self._terms))
 
-    def _run(self) -> None:
-        outcome = self._remote.request("batch", {"calls": self._calls}, self._terms)
-        if self._terms.oneway:
-            return
+    def _take(self, outcome: object) -> None:
         if not isinstance(outcome, BatchOutcome):
             raise RemoteProtocolError(f"{self._remote.endpoint} answered a batch with {shown(outcome, 100)}")
         self.__dict__["_results"], error, _ = outcome
@@ -156,8 +153,14 @@ def is_to_run(batch: Batch, raised: type[BaseException] | None) -> bool:
     return raised is None and bool(vars(batch)["_calls"])
 
 
+def take(batch: Batch, outcome: object) -> None:
+    """What a batch gave; nothing of one that was sent one way. Raises what one of its calls raised."""
+    if not vars(batch)["_terms"].oneway:
+        batch._take(outcome)  # pyright: ignore[reportPrivateUsage]
+
+
 def send_later(batch: Batch) -> Future[Any]:
-    """Send a batch one way, in the order of all that its client does not wait for; done when it was sent."""
+    """Send a batch, in the order of all that its client does not wait for; done when it was sent one way."""
     own = vars(batch)
     remote: RemoteObject = own["_remote"]
     return remote.request_later("batch", {"calls": own["_calls"]}, own["_terms"])

@@ -80,7 +80,10 @@ class Client(Exchanges):
 
     # --- what proxies use ------------------------------------------------------------------------------
 
-    def call(self, ref: Served, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Any:
+    def call(
+        self, ref: Served, action: str, options: dict[str, Any], terms: Terms = USUAL,
+        abort: AbortSignal | None = None,
+    ) -> Any:  # fmt: skip
         """One call of a served object, waited for in this thread.
 
         Args:
@@ -88,6 +91,7 @@ class Client(Exchanges):
             action: of the Proxy-Server protocol.
             options: of the action; not to be used again.
             terms: how it is made.
+            abort: ends the wait for an idempotent one; None for the end of ``ref`` alone.
 
         Returns:
             The value that it returned, or what ``ref`` makes of another reply; None of a one-way call.
@@ -113,7 +117,7 @@ class Client(Exchanges):
         started = time.monotonic()
         if idempotent:
             answer, message, word = self._repeat(
-                ref.endpoint, content, seconds, started, transport, ref.abort
+                ref.endpoint, content, seconds, started, transport, abort or ref.abort
             )
         else:
             if self.known(ref.endpoint) is None and ref.follower is not None:
@@ -322,7 +326,12 @@ class Client(Exchanges):
         abort: AbortSignal,
     ) -> Answer:
         """As `exchange`, again and again when the peer is lost."""
-        once = partial(self.exchange, endpoint, content, seconds, started, transport, abort, recover=False)
+
+        def once() -> Answer:
+            if abort.is_set() and not abort.abandoned:
+                raise abort.error()
+            return self.exchange(endpoint, content, seconds, started, transport, abort, recover=False)
+
         return repeated(once, seconds, self.closed, partial(self.forget, endpoint))
 
 

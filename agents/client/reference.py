@@ -263,7 +263,8 @@ class RemoteReference:
         return (self._proxy_path, mine) == (other._proxy_path, others)
 
     def __hash__(self) -> int:
-        return hash(self._proxy_path)
+        # Not of the first step, known once a proxy is connected: one that arrives in a set is not yet.
+        return hash(vars(self).get("_proxy_path", ())[1:])
 
     # Sending it, and using it where it arrived
 

@@ -11,9 +11,11 @@ from typing import Any
 from typing import Protocol as Form
 
 from ...delivery.policies import Policy
+from ...discovery.records import Place
 from ...protocol import limits
 from ...protocol.contents import as_table, ps_message
 from ...protocol.frames import PZC00
+from ...protocol.notification import Callback
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted
@@ -104,7 +106,7 @@ class RemoteObject(ServedObject):
         super().__init__(
             agent, found.peer, seconds, settings["PZC_HIDE_TRACEBACK"], transport or settings["PZC_TRANSPORT"]
         )
-        self._slots = Slots(agent, self.target)
+        self._slots = Slots(self._listen)
         self._leases = Leases(agent.loop.call, self.tell, self._alive)
         try:
             self._load()
@@ -241,12 +243,24 @@ class RemoteObject(ServedObject):
         self.request("instantiate", {"class": name, "args": args, "kwargs": kwargs})
         self._load()
 
-    def connect(self, path: Path, slot: Slot, policy: Policy | None) -> None:
-        """As `Slots.connect`, within the timeout."""
+    def connect(self, path: Path, slot: Slot, policy: Policy | None) -> Callable[[], None]:
+        """As `Slots.connect`."""
         if self._closed:
             self._refuse_closed()
+        self.agent.check_usable()
         self._name_signal(path)
-        self._slots.connect(text(path), slot, policy, self.timeout)
+        return self._slots.connect(text(path), slot, policy)
+
+    def _listen(self, topic: str, callback: Callback | None = None, **options: Any) -> Subscription:
+        """A subscription at the server as this proxy knows it, which comes along with that."""
+        left, follower = self.timeout, self.follower
+        if follower is None:
+            return self.agent.subscribe(self.endpoint, topic, callback, timeout=left, **options)
+        left = self.agent.reach(self.here, left).left  # it may be on the move
+        place = Place(self.endpoint, follower.entry)
+        subscription = self.agent.subscribe(place.endpoint, topic, callback, timeout=left, **options)
+        self.agent.come_along(subscription, self.target, place)
+        return subscription
 
     def _name_signal(self, path: Path) -> None:
         """Have the server look at what holds a signal, where it would not find it by itself."""
@@ -272,9 +286,7 @@ class RemoteObject(ServedObject):
         if kind not in ("", "signal", "remote"):  # an original Pizco does not tell what is a signal
             raise TypeError(f"{text(path)} of {self.target} is a {kind}, no signal")
         self._name_signal(path)
-        subscription = self.agent.subscribe(
-            self.endpoint, text(path), policy=policy or SLOT_POLICY, timeout=self.timeout
-        )
+        subscription = self._listen(text(path), policy=policy or SLOT_POLICY)
         vars(subscription)["_pzc_owner"] = self.anchor and self.anchor()  # which keeps this open
         self.own(subscription)
         return subscription

@@ -20,6 +20,7 @@ from ...transport.loop import Loop
 from ...transport.settings import Settings
 from ..interfaces import Finder, Follower, Found, Subscriber
 from . import answers
+from .abort import AbortSignal
 from .client import Client
 from .described import Entry
 from .exclusive import Exclusive
@@ -120,13 +121,16 @@ class ServedObject:
         self._mutex = threading.Lock()
         self._belongings: weakref.WeakSet[Closable] = weakref.WeakSet()
 
-    def request(self, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Any:
+    def request(
+        self, action: str, options: dict[str, Any], terms: Terms = USUAL, abort: AbortSignal | None = None
+    ) -> Any:
         """One call; the result, a `PendingCall`, a `RemoteStream`, or `REMOTE`; None when it is one-way.
 
         Args:
             action: of the Proxy-Server protocol.
             options: of the action; not to be used again.
             terms: how it is made.
+            abort: see `Client.call`.
 
         Raises:
             Exception: what the remote member raised.
@@ -137,7 +141,7 @@ class ServedObject:
             self._refuse_closed()
         relies = self.exclusive.used and self.exclusive.begin_call(options)
         try:
-            return self.client.call(self, action, options, terms)
+            return self.client.call(self, action, options, terms, abort)
         except SerializerRefused as error:
             explain(error, options)
             raise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from ...delivery.policies import Policy, drop
 from ...protocol import limits
@@ -12,8 +13,8 @@ from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ...transport.helpers import aside
 from ...transport.loop import Loop
-from ..interfaces import Subscriber, Subscription
-from ..signals import Slot, SlotList
+from ..interfaces import Subscription
+from ..signals import Connected, Slot, SlotList
 
 SLOT_POLICY = drop(10_000)
 """Default policy of a connected slot."""
@@ -23,19 +24,20 @@ class Slots:
     """Slots by signal and policy, one subscription each; safe from any thread.
 
     Args:
-        agent: who subscribes.
-        target: endpoint or name of the server.
+        subscribe: gives the subscription to a signal, by its name.
     """
 
-    def __init__(self, agent: Subscriber, target: str) -> None:
-        self._agent = agent
-        self._target = target
+    def __init__(self, subscribe: Callable[..., Subscription]) -> None:
+        self._subscribe = subscribe
         self._executor = Executor("pzc-slots", spare=limits.current.stalled_callbacks)
         self._lock = threading.Lock()
         self._signals: dict[tuple[str, Policy], tuple[SlotList, Subscription]] = {}
 
-    def connect(self, name: str, slot: Slot, policy: Policy | None, timeout: float) -> None:
+    def connect(self, name: str, slot: Slot, policy: Policy | None) -> Callable[[], None]:
         """Call ``slot`` at every emission of a remote signal; returns once the server confirmed.
+
+        Returns:
+            What undoes that, unless the slot was connected again since, or before.
 
         Raises:
             TypeError: when the slot cannot be called.
@@ -48,17 +50,25 @@ class Slots:
             entry = self._signals.get(key)
             if entry is None:
                 slots = SlotList()
-                subscription = self._agent.subscribe(
-                    self._target,
-                    name,
-                    lambda notification: slots.call(tuple(notification.content)),
-                    policy=key[1],
-                    timeout=timeout,
-                    executor=self._executor,
-                    must_exist=True,
-                )
+
+                def call(notification: Notification) -> None:
+                    slots.call(tuple(notification.content))
+
+                subscription = self._subscribe(name, call, policy=key[1], executor=self._executor)
                 entry = self._signals[key] = (slots, subscription)
-            entry[0].connect(slot)
+            known = slot in entry[0].slots
+            put = entry[0].put(slot)
+        return _nothing if known else partial(self._take_back, key, entry, put)
+
+    def _take_back(
+        self, key: tuple[str, Policy], entry: tuple[SlotList, Subscription], put: Connected
+    ) -> None:
+        with self._lock:
+            entry[0].take_back(put)
+            if entry[0].slots or self._signals.get(key) is not entry:
+                return
+            del self._signals[key]
+        entry[1].close()
 
     def disconnect(self, name: str, slot: Slot | None) -> None:
         """Stop calling ``slot``, or all slots of a signal.
@@ -114,3 +124,7 @@ class Arriving(Iterator[Notification]):
         """End the subscription. Again: no effect."""
         self._end.detach()
         self._subscription.close()
+
+
+def _nothing() -> None:
+    return None

@@ -77,6 +77,7 @@ class Follower:
 
     Attributes:
         places: where the name may be.
+        entry: what the agent that is used told of itself.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Follower:
         self.places = frozenset(names.places(target))
         self._names = names
         self._endpoint = endpoint
-        self._entry = entry
+        self.entry = entry
         self._move = move
         self._looking = threading.Lock()
         self._closed = threading.Event()
@@ -103,17 +104,17 @@ class Follower:
                 logger.info("%s is not at %s yet: %s", self.target, entry.addresses, exc)
             else:
                 logger.info("%s moved from %s to %s", self.target, self._endpoint, endpoint)
-                self._endpoint, self._entry = endpoint, entry
+                self._endpoint, self.entry = endpoint, entry
                 return
         self._names.help(self.look, again=True, after=RETRY)
 
     def _elsewhere(self) -> Entry | None:
         """The agent to move to; None to stay."""
-        now, before = self._names.known(self.target), self._entry
+        now, before = self._names.known(self.target), self.entry
         if now is None:
             return None
         if self._endpoint in now.addresses:
-            self._entry = now
+            self.entry = now
             return None
         if now.agent == before.agent:
             return now

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from ...delivery.policies import Policy
 from ...discovery.names import is_pattern, type_name
+from ...discovery.records import Place
 from ...protocol.errors import ConfigError, LocalProtocolError, PeerLost, PolicyRefused, UnknownName
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
@@ -199,11 +200,15 @@ class Listening:
             logger.warning("%s of %s comes with %s: %s", options["topic"], publisher, fallback.name, exc)
             options |= {"policy": fallback, "manual_ack": False, "sink": None}
             subscription = join(**options)
+        self.come_along(subscription, publisher, found.place)
+        return subscription
+
+    def come_along(self, subscription: Subscription, name: str, place: Place) -> None:
+        """Have a subscription follow the agent of a name, which is at that place now."""
         move = partial(self._subscribing.move, subscription)
-        follower = self._resolver.follow(publisher, found.place, move)
+        follower = self._resolver.follow(name, place, move)
         if follower is not None:
             self._subscribing.keep(subscription, follower)
-        return subscription
 
     def _watch(self, pattern: str, timeout: float, options: dict[str, Any]) -> Merged:
         single = not is_pattern(pattern)

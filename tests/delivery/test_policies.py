@@ -123,6 +123,19 @@ def test_a_negative_timeout_is_refused(timeout: float) -> None:
     assert block(0).timeout == 0
 
 
+@pytest.mark.parametrize("number", [1e4, 2.5, float("inf"), True, "10"])
+@pytest.mark.parametrize("name", ["max_messages", "max_bytes"])
+def test_a_bound_that_is_no_whole_number_is_refused(name: str, number: Any) -> None:
+    with pytest.raises(ConfigError, match="a whole number"):
+        mailbox(**{name: number})
+
+
+@pytest.mark.parametrize("make", [lambda value: block(timeout=value), lambda value: mailbox(keep=value)])
+def test_seconds_that_are_no_number_are_refused(make: Callable[[Any], Policy]) -> None:
+    with pytest.raises(ConfigError, match="seconds"):
+        make("10")
+
+
 def test_a_mailbox_without_room_for_a_byte_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least 1 byte, not 0"):
         mailbox(max_bytes=0)

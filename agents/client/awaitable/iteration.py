@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -68,6 +70,7 @@ class Items(AsyncIterator[Any]):
         self._source: RemoteStream | Call | None = source
         self._items: deque[Any] = deque()
         self._batch: Future[tuple[list[Any], bool]] | None = None
+        self._opening: tuple[asyncio.Task[Any], weakref.finalize[..., Items]] | None = None
 
     def __aiter__(self) -> Items:
         return self
@@ -85,8 +88,18 @@ class Items(AsyncIterator[Any]):
         return self._items.popleft()
 
     async def _open(self, call: Call) -> None:
-        self._source = None
-        opened = await call
+        if self._opening is None:
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(call)
+            self._opening = task, weakref.finalize(self, _cancel, loop, task)
+            self._opening[1].atexit = False
+        opening, give_up = self._opening
+        await asyncio.wait((opening,))
+        if self._source is not call:  # another task has taken it, or it was closed
+            return
+        give_up.detach()
+        self._source = self._opening = None
+        opened = opening.result()
         if not isinstance(opened, Items):
             raise TypeError(f"{call!r} gave {opened!r:.100}, which is no stream: await it")
         self._source, self._convert = opened._source, opened._convert
@@ -102,8 +115,15 @@ class Items(AsyncIterator[Any]):
         """End the generator at the server, and this iterator. Again: no effect."""
         source, self._source = self._source, None
         self._items.clear()
-        if source is not None:
+        if self._opening is not None:
+            self._opening[1]()
+        elif source is not None:
             source.close()
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, opening: asyncio.Task[Any]) -> None:
+    with suppress(RuntimeError):  # the event loop may be closed by now
+        loop.call_soon_threadsafe(opening.cancel)
 
 
 class Notifications(AsyncIterator[Notification]):

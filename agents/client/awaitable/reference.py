@@ -13,7 +13,7 @@ from operator import methodcaller
 from typing import Any
 
 from ....delivery.policies import Policy
-from ....protocol.errors import MemberRefused
+from ....protocol.errors import ConfigError, MemberRefused
 from ....protocol.frames import PZC00
 from ....protocol.notification import Notification
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
@@ -22,6 +22,7 @@ from ...interfaces import Subscription
 from ...stubs.signatures import signature_of
 from .. import reference as synchronous
 from .. import terms
+from ..abort import AbortSignal
 from ..answers import REMOTE
 from ..answers import Items as Answered
 from ..operations import AWAITED, Operation, Slot, made_of, offered, special
@@ -141,11 +142,20 @@ class RemoteReference:
     async def _ask(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
         filled(options, partial(_named, remote.server))
         if self._terms.idempotent:
-            result = await in_thread(partial(remote.request, action, options, self._terms))
-            result = await outcome(result) if isinstance(result, PendingCall) else result
+            result = await self._ask_again(remote, action, options)
         else:
             result = await outcome(remote.request_later(action, options, self._terms))
         return self if result is REMOTE else self._arrived(remote, result)
+
+    async def _ask_again(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
+        """As `RemoteObject.request`, which waits, and asks again when the peer is lost, in a thread."""
+        abort = AbortSignal(remote.abort)
+        try:
+            result = await in_thread(partial(remote.request, action, options, self._terms, abort))
+        except BaseException:
+            abort.abort("nobody awaits the call any more")
+            raise
+        return await outcome(result) if isinstance(result, PendingCall) else result
 
     def _arrived(self, remote: RemoteObject, result: Any) -> Any:
         if isinstance(result, RemoteStream):
@@ -243,10 +253,8 @@ class RemoteReference:
     async def _do_connect(self, slot: Slot, policy: Policy | None = None) -> None:
         remote = await self._link.connect()
         path = self._place(remote)
-        name = text(path)
-        given = in_loop(slot, remote, name)
-        connect = partial(remote.connect, path, given, policy)
-        await in_thread(connect, lambda _: remote.disconnect(name, given))
+        given = in_loop(slot, remote, text(path))
+        await in_thread(partial(remote.connect, path, given, policy), lambda undo: undo())
 
     async def _do_disconnect(self, slot: Slot | None = None) -> None:
         remote = await self._link.connect()
@@ -257,9 +265,19 @@ class RemoteReference:
 
 
 def _named(server: str, value: object) -> object:
-    """What is sent to a server for a value: what the server holds itself is named."""
+    """What is sent to a server for a value: what the server holds itself is named.
+
+    Raises:
+        ConfigError: for a path of another proxy that nobody has awaited.
+    """
     if not isinstance(value, RemoteReference):
         return synchronous.named(server, value)
     of: Any = value
     remote: RemoteObject | None = of._link.remote
-    return value if remote is None or remote.server != server else Reference(server, of._place(remote))
+    if remote is not None and remote.server == server:
+        return Reference(server, of._place(remote))
+    if not of._path:
+        return value
+    if remote is None:
+        raise ConfigError(f"{value!r} cannot be sent yet: await the proxy of {of._link.target} first")
+    return synchronous.RemoteReference(remote, of._place(remote), {}, of._leases)

@@ -215,12 +215,16 @@ def test_a_call_ends_at_its_timeout(bench: tuple[Bench, str]) -> None:
     run(main())
 
 
-def test_a_cancelled_task_tells_a_call_that_runs(bench: tuple[Bench, str]) -> None:
+@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+def test_a_cancelled_task_tells_a_call_that_runs(
+    bench: tuple[Bench, str], transport: str, idempotent: bool
+) -> None:
     served, endpoint = bench
 
     async def main() -> None:
-        async with proxy_of(endpoint) as psu:
-            task = asyncio.create_task(psu.run_until_cancelled())
+        async with proxy_of(endpoint, transport=transport) as psu:
+            task = asyncio.create_task(psu.run_until_cancelled.options(idempotent=idempotent)())
             await reached(served.entered)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

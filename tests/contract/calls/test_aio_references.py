@@ -113,3 +113,30 @@ def test_what_is_no_awaitable_proxy_is_refused(wrong: Any) -> None:
         aio.batch(wrong)
     with pytest.raises(pzc.ConfigError):
         aio.Proxy(wrong if not isinstance(wrong, str) else b"rack")  # type: ignore[arg-type]
+
+
+class Desk:
+    """Works with what it is given."""
+
+    def switch(self, *outputs: Any) -> list[Any]:
+        """Switch all of them off."""
+        return [output.off() for output in outputs]
+
+
+def test_a_reference_of_another_server_is_used_there(endpoint: str) -> None:
+    async def main(desk: str) -> list[Any]:
+        async with proxy_of(endpoint) as rack, proxy_of(desk) as proxy:
+            return await proxy.switch(rack.ch1, rack.channels[1])
+
+    with Server(Desk(), protocol=Protocol(KEY), discovery=False) as server:
+        assert run(main(server.rep_endpoint)) == [1, 2]
+
+
+def test_a_reference_that_cannot_be_sent_yet_says_what_to_do(endpoint: str) -> None:
+    async def main(desk: str) -> None:
+        async with proxy_of(desk) as proxy:
+            with pytest.raises(pzc.ConfigError, match=f"await the proxy of {endpoint} first"):
+                await proxy.switch(proxy_of(endpoint).ch1)
+
+    with Server(Desk(), protocol=Protocol(KEY), discovery=False) as server:
+        run(main(server.rep_endpoint))

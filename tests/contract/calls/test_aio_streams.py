@@ -90,6 +90,67 @@ def test_a_cancelled_wait_for_an_item_loses_none(bench: tuple[Bench, str]) -> No
     assert run(main()) == ["begun", "through"]
 
 
+def test_a_cancelled_wait_for_the_first_item_loses_none(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    async def main() -> list[int]:
+        async with proxy_of(endpoint) as psu:
+            busy = asyncio.create_task(psu.wait())
+            await reached(served.entered)
+            items = aiter(psu.scan(3))
+            for _ in range(2):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(anext(items), 0.01)
+            served.opened.set()
+            await busy
+            return [item async for item in items]
+
+    assert run(main()) == [0, 1, 2]
+
+
+def test_tasks_may_share_a_generator_from_its_first_item_on(bench: tuple[Bench, str]) -> None:
+    async def main() -> list[int]:
+        async with proxy_of(bench[1]) as psu:
+            items = aiter(psu.scan(3))
+            return sorted(await asyncio.gather(*(anext(items) for _ in range(3))))
+
+    assert run(main()) == [0, 1, 2]
+
+
+def test_a_loop_that_is_cancelled_before_its_first_item_ends_the_call(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    async def work(psu: aio.Proxy) -> None:
+        async for _ in psu.run_until_cancelled():
+            pass
+
+    async def main() -> None:
+        async with proxy_of(endpoint) as psu:
+            task = asyncio.create_task(work(psu))
+            await reached(served.entered)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await reached(served.ended)
+
+    run(main())
+
+
+def test_a_generator_that_is_closed_before_its_first_item_ends_the_call(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    async def main() -> list[int]:
+        async with proxy_of(endpoint) as psu:
+            items = aiter(psu.run_until_cancelled())
+            waiting = asyncio.create_task(anext(items, -1))
+            await reached(served.entered)
+            await items.aclose()
+            await reached(served.ended)
+            return [await waiting, *[item async for item in items]]
+
+    assert run(main()) == [-1]
+
+
 def test_what_is_no_generator_cannot_be_iterated(bench: tuple[Bench, str]) -> None:
     async def main() -> None:
         async with proxy_of(bench[1]) as psu:
@@ -132,6 +193,20 @@ def test_a_task_that_is_cancelled_while_it_waits_for_a_lock_does_not_keep_it(
     close(other)
 
 
+def test_a_lock_that_tasks_share_is_free_when_each_has_left_it(bench: tuple[Bench, str]) -> None:
+    other = Proxy(bench[1], protocol=Protocol(KEY), timeout=TIMEOUT)
+
+    async def main() -> int:
+        async with proxy_of(bench[1]) as psu:
+            shared = aio.lock(psu)
+            async with shared, shared:
+                pass
+            return await asyncio.to_thread(other.ramp, 2)
+
+    assert run(main()) == 4
+    close(other)
+
+
 def test_a_batch_runs_in_one_turn(bench: tuple[Bench, str]) -> None:
     async def main() -> list[Any]:
         async with proxy_of(bench[1]) as psu:
@@ -141,3 +216,24 @@ def test_a_batch_runs_in_one_turn(bench: tuple[Bench, str]) -> None:
             return calls.results
 
     assert run(main()) == [0.0, 4]
+
+
+def test_a_task_that_is_cancelled_in_a_batch_tells_the_call_that_runs(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    async def work(psu: aio.Proxy) -> None:
+        async with aio.batch(psu) as calls:
+            calls.run_until_cancelled()
+            calls.count()
+
+    async def main() -> int:
+        async with proxy_of(endpoint) as psu:
+            task = asyncio.create_task(work(psu))
+            await reached(served.entered)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await reached(served.ended)
+            return await psu.count()
+
+    assert run(main()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import socket
 import threading
@@ -83,6 +84,23 @@ def test_a_forked_child_keeps_the_sockets_that_are_no_business_of_this_package()
 
             assert run_in_fork(use) == 0
             assert ours.recv(100) == b"from the child"
+
+
+@pytest.mark.needs("fork")
+def test_a_forked_child_that_closes_what_it_inherited_closes_nothing_of_its_own() -> None:
+    with Server(Gate(), protocol=Protocol(KEY)) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), transport="unix") as proxy:
+            assert proxy.count() == 1
+
+            def use() -> None:
+                with contextlib.ExitStack() as own:
+                    mine = [own.enter_context(open(os.devnull)) for _ in range(100)]
+                    pzc.close(proxy)
+                    for each in mine:
+                        os.fstat(each.fileno())
+
+            assert run_in_fork(use) == 0
+            assert proxy.count() == 2
 
 
 @pytest.mark.needs("fork")

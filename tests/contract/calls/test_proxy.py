@@ -219,6 +219,8 @@ def test_a_proxy_used_after_fork_says_so_and_a_new_one_works_there(both: tuple[S
     def child() -> None:
         with pytest.raises(AgentClosed, match="belongs to the parent"):
             psu.ramp(1)
+        with pytest.raises(AgentClosed, match="belongs to the parent"):
+            psu.voltage_changed.connect(repr)
         close(psu)
         with proxied(server.rep_endpoint, protocol=Protocol(KEY if server.protocol.signed else "")) as own:
             assert own.ramp(2) == 4

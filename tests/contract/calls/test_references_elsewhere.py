@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pzc import CallTimeout, Protocol, Proxy, Refused, Server, Signal, attach, batch
+from pzc import CallTimeout, Protocol, Proxy, Refused, Server, Signal, attach, batch, close
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.supply import KEY, TIMEOUT
@@ -116,6 +116,26 @@ def test_a_reference_of_another_server_goes_by_futures_and_batches() -> None:
         with batch(desk) as calls:
             calls.switch(rack.ch1)
         assert calls.results == [["off"]]
+
+
+@CARRIERS
+def test_a_proxy_that_comes_in_a_set_is_not_connected_by_that(transport: str) -> None:
+    with proxied(Desk(), transport) as desk:
+        with proxied(Rack()) as rack:
+            desk.keep({rack})
+        (found,) = desk.give.future().result(TIMEOUT)
+        assert repr(found).startswith("<Proxy of tcp://")
+        assert {found} == desk.give()
+
+
+def test_a_proxy_has_one_hash_before_and_after_it_is_connected() -> None:
+    with proxied(Rack()) as rack, proxied(Desk()) as desk:
+        desk.keep(rack)
+        found = desk.give()
+        numbers = {found: 1}
+        assert found.find().off() == "off"
+        assert numbers[found] == numbers[rack] == 1
+        close(found)
 
 
 @CARRIERS

@@ -260,6 +260,41 @@ def test_a_signal_that_is_connected_by_name_follows_its_server() -> None:
     assert values == [7]
 
 
+class Told:
+    """Tells who it is."""
+
+    def __init__(self, who: str) -> None:
+        self.told = Signal("who")
+        self.who = who
+
+    def tell(self) -> None:
+        self.told.emit(self.who)
+
+
+def test_a_subscription_to_a_signal_follows_the_server_of_its_proxy() -> None:
+    first = Server(Told("first"), name="told")
+    with Proxy("told") as proxy, proxy.told.subscribe() as told:
+        first.stop()
+        served = Told("second")
+        with Server(served, name="told") as second:
+            assert second.wait_for_subscribers("told", 1, TIMEOUT)
+            served.tell()
+            assert told.recv(TIMEOUT).content == ("second",)
+
+
+def test_a_signal_is_that_of_the_server_of_the_proxy_although_another_one_has_its_name() -> None:
+    values: list[object] = []
+    other = Told("second")
+    with Server(Told("first"), name="told"), Proxy("told") as proxy:
+        with Server(other, name="told") as second, Agent() as asking:
+            eventually(lambda: asking.resolve("told") == second.rep_endpoint)
+            proxy.told.connect(values.append)
+            other.tell()
+            proxy.tell()
+            eventually(lambda: values)
+    assert values == ["first"]
+
+
 @pytest.mark.needs("fork")
 def test_a_forked_child_takes_part_on_its_own() -> None:
     with Agent(name="parent") as parent, Agent() as asking:

@@ -12,7 +12,7 @@ import pytest
 from pzc import Notification, aio, drop, latest
 
 from tests.contract.rigs.benches import Bench, bench_served, proxy_of, reached, run
-from tests.contract.rigs.calling import TIMEOUT
+from tests.contract.rigs.calling import TIMEOUT, until
 from tests.contract.rigs.turns import turns
 
 
@@ -58,6 +58,30 @@ def test_a_subscription_that_was_awaited_misses_nothing_that_follows(bench: tupl
                 return [(await anext(subscription)).content[0] for _ in range(500)]
 
     assert run(main()) == list(range(500))
+
+
+def test_a_cancelled_connect_leaves_a_slot_that_is_connected_again(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+    come = threading.Event()
+
+    def slot(_: float) -> None:
+        come.set()
+
+    def is_over() -> bool:
+        return all(thread.name != "pzc-aio" for thread in threading.enumerate())
+
+    async def main() -> None:
+        async with proxy_of(endpoint) as psu:
+            await psu
+            given_up = asyncio.create_task(psu.voltage_changed.connect(slot))
+            await turns()
+            given_up.cancel()
+            await psu.voltage_changed.connect(slot)
+            await asyncio.to_thread(until, is_over)
+            served.voltage_changed.emit(1.5)
+            await reached(come)
+
+    run(main())
 
 
 def test_a_subscription_keeps_its_proxy_open(bench: tuple[Bench, str]) -> None:
