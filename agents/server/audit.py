@@ -160,7 +160,7 @@ class Audit:
 
         ``fields`` are shortened and masked as keyword arguments are; ``key`` is the name of a key and stays.
         """
-        told = _keywords(fields)
+        told = masked_keywords(fields)
         if "key" in told:
             told["key"] = shorten(fields["key"])
         self.put(("at", "event", *told), (time.time(), name, *told.values()))
@@ -297,15 +297,15 @@ def _iso(at: float) -> str:
 
 def _call_values(call: Sequence[Any]) -> Sequence[Any]:
     at, call_id, key, agent, address, action, member, args, kwargs, outcome, error, duration_ms = call
-    shown = _arguments(member, args) if args else ()
-    named = _keywords(kwargs) if kwargs else {}
+    shown = masked_arguments(member, args) if args else ()
+    named = masked_keywords(kwargs) if kwargs else {}
     if len(call_id) + len(key) + len(agent) + len(address) + len(action) + len(member) + len(error) > LONGEST:
         call_id, key, agent, address = shorten(call_id), shorten(key), shorten(agent), shorten(address)
         action, member, error = shorten(action), shorten(member), shorten(error)
     return at, call_id, key, agent, address, action, member, shown, named, outcome, error, duration_ms
 
 
-def _arguments(member: str, args: Sequence[Any]) -> list[Any]:
+def masked_arguments(member: str, args: Sequence[Any]) -> list[Any]:
     """Shortened; masked behind the name of a secret, as in ``set_password(x)`` or ``set("password", x)``."""
     secret = is_secret(member)
     shown: list[Any] = []
@@ -317,7 +317,8 @@ def _arguments(member: str, args: Sequence[Any]) -> list[Any]:
     return shown
 
 
-def _keywords(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def masked_keywords(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Shortened; masked where their names are those of secrets."""
     some = itertools.islice(kwargs.items(), MOST)
     shown = {str(shorten(name)): MASK if is_secret(name) else shorten(value) for name, value in some}
     if len(kwargs) > MOST:

@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ....agents.server.audit import MASK, is_secret, masked_arguments, masked_keywords
+from ....protocol.contents import as_list, as_table
+
 logger = logging.getLogger("pzc.monitor")
 
 SHORT = 200
@@ -31,14 +34,17 @@ class Audit:
             path.chmod(0o600)
 
     def write(self, user: str, address: str, agent: str, asked: dict[str, Any], outcome: str) -> None:
-        """One line; a value is shortened, and that of a member with a secret's name is left out."""
+        """One line; values are shortened, and masked as in a server's own audit log."""
         path = str(asked.get("path", ""))[:SHORT]
-        secret = any(word in path.lower() for word in ("password", "secret", "token", "key"))
-        given = [asked.get("args"), asked.get("kwargs")] if asked.get("do") == "call" else asked.get("value")
+        if asked.get("do") == "call":
+            args, kwargs = as_list(asked.get("args")), as_table(asked.get("kwargs"))
+            given: Any = [masked_arguments(path, args), masked_keywords(kwargs)]
+        else:
+            given = MASK if is_secret(path) else asked.get("value")
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "user": user, "address": address,
             "agent": agent, "do": asked.get("do"), "member": path,
-            "given": "***" if secret else str(given if given is not None else "")[:SHORT],
+            "given": str(given if given is not None else "")[:SHORT],
             "outcome": outcome[:SHORT],
         }  # fmt: skip
         logger.info("%s", line)

@@ -142,6 +142,14 @@ def test_arguments_reach_a_method_by_place_and_name(operated: Monitor) -> None:
     assert (status, told["result"]["value"]) == (200, [[1, "on"], {"x": [2]}])
 
 
+def test_no_secret_that_was_an_argument_stands_in_the_audit_log(operated: Monitor, folder: Path) -> None:
+    given = {"args": ["password", "hunter2"], "kwargs": {"token": "hunter3", "x": "7"}}
+    assert operated.act("psu", "call", path="arguments", **given)[0] == 200
+    written = (folder / "page.audit").read_text()
+    assert ("hunter2" in written, "hunter3" in written) == (False, False)
+    assert "{'token': '***', 'x': '7'}" in written
+
+
 def test_a_lock_that_is_taken_on_the_page_keeps_others_out_until_it_is_given_back(
     operated: Monitor, psu: Any
 ) -> None:
