@@ -19,6 +19,28 @@ ORIGINAL = ("value", "old_value", "other")
 """What a signal carries that declares nothing, as the original Pizco's; what is not emitted is None."""
 
 
+def is_awaited(function: object) -> bool:
+    """True for a coroutine function, and for an object that is called like one."""
+    if not callable(function):
+        return False
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def check_slot(slot: object) -> None:
+    """Judge a slot that is called in a thread.
+
+    Raises:
+        TypeError: when it cannot be called, or nobody would await what it returns.
+    """
+    if not callable(slot):
+        raise TypeError(f"a slot must be callable, not {type(slot).__name__}")
+    if is_awaited(slot):
+        raise TypeError(
+            f"nobody would await slot {slot!r}: connect it to a proxy of pzc.aio, or give it to "
+            "`Agent.subscribe` as callback"
+        )
+
+
 def accepted_arguments(slot: Slot) -> int | None:
     """How many positional arguments a slot takes, at most; None when that cannot be told."""
     owner = getattr(slot, "__self__", None)
@@ -90,14 +112,13 @@ class SlotList:
         """Call ``slot`` at every emission; connecting it again changes nothing.
 
         Raises:
-            TypeError: when it cannot be called.
+            TypeError: when it cannot be called, or is a coroutine function.
         """
         self.put(slot)
 
     def put(self, slot: Slot) -> Connected:
         """As `connect`; returns what `take_back` takes."""
-        if not callable(slot):
-            raise TypeError(f"a slot must be callable, not {type(slot).__name__}")
+        check_slot(slot)
         entry = Connected(slot)
         with self._lock:
             if all(known.slot != slot for known in self._slots):

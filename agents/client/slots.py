@@ -14,7 +14,7 @@ from ...transport.executor import Executor
 from ...transport.helpers import aside
 from ...transport.loop import Loop
 from ..interfaces import Subscription
-from ..signals import Connected, Slot, SlotList
+from ..signals import Connected, Slot, SlotList, check_slot
 
 SLOT_POLICY = drop(10_000)
 """Default policy of a connected slot."""
@@ -40,11 +40,10 @@ class Slots:
             What undoes that, unless the slot was connected again since, or before.
 
         Raises:
-            TypeError: when the slot cannot be called.
+            TypeError: when the slot cannot be called, or is a coroutine function.
             CallTimeout, PeerLost: as `Agent.subscribe`.
         """
-        if not callable(slot):
-            raise TypeError(f"a slot must be callable, not {type(slot).__name__}")
+        check_slot(slot)
         key = (name, policy or SLOT_POLICY)
         with self._lock:
             entry = self._signals.get(key)

@@ -25,7 +25,6 @@ or its coroutine has ended.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
 import time
@@ -325,13 +324,6 @@ class Turn(Divisible):
 
 
 # --- coroutines ----------------------------------------------------------------------------------------
-
-
-def is_awaited(callback: object) -> bool:
-    """True for a coroutine function, and for an object that is called like one."""
-    if not callable(callback):
-        return False
-    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(type(callback).__call__)
 
 
 class Awaiting:

@@ -16,7 +16,8 @@ from ...protocol.errors import ConfigError, LocalProtocolError, PeerLost, Policy
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ..interfaces import Coroutines, Finder, Resolver, Watching
-from .callbacks import Awaiting, Runs, is_awaited
+from ..signals import is_awaited
+from .callbacks import Awaiting, Runs
 from .columns import Sink
 from .keys import checked
 from .merged import Make, Merged

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pzc import Notification, latest
-from pzc.agents.notifications.callbacks import is_awaited
+from pzc.agents.signals import is_awaited
 
 from tests.contract.rigs.pairs import LONG, WAYS, pair
 from tests.contract.rigs.peers import TIMEOUT

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -20,7 +19,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from ...signals import Slot, accepted_arguments
+from ...signals import Slot, accepted_arguments, is_awaited
 from ..remote import RemoteObject
 
 logger = logging.getLogger("pzc.aio")
@@ -103,8 +102,7 @@ def _pass_on(over: Future[None], task: asyncio.Task[None]) -> None:
 
 def in_loop(slot: Slot, remote: RemoteObject, name: str) -> Slot:
     """The slot as a signal may call it in a thread; a coroutine function runs in the caller's event loop."""
-    call = getattr(slot, "__call__", None)  # noqa: B004 - an object may have an async one
-    if inspect.iscoroutinefunction(slot) or inspect.iscoroutinefunction(call):
+    if is_awaited(slot):
         return LoopSlot(slot, asyncio.get_running_loop(), remote, name)
     return slot
 

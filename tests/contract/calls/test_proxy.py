@@ -154,6 +154,19 @@ def test_connecting_what_cannot_be_called_is_an_error_and_subscribes_to_nothing(
         assert not server.wait_for_subscribers("changed", 1, 0.05)
 
 
+async def _awaited_by_nobody() -> None:
+    pass
+
+
+def test_connecting_what_nobody_would_await_is_an_error() -> None:
+    with served(Source()) as (server, proxy):
+        with pytest.raises(TypeError, match="nobody would await"):
+            proxy.changed.connect(_awaited_by_nobody)
+        with pytest.raises(TypeError, match="nobody would await"):
+            server.served_object.changed.connect(_awaited_by_nobody)
+        assert not server.wait_for_subscribers("changed", 1, 0.05)
+
+
 def test_disconnecting_what_was_never_connected_is_an_error() -> None:
     with served(Source()) as (_, proxy), pytest.raises(ValueError, match="not connected"):
         proxy.changed.disconnect(print)
