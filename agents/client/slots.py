@@ -9,6 +9,7 @@ from functools import partial
 
 from ...delivery.policies import Policy, drop
 from ...protocol import limits
+from ...protocol.errors import AgentClosed
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ...transport.helpers import aside
@@ -32,6 +33,7 @@ class Slots:
         self._executor = Executor("pzc-slots", spare=limits.current.stalled_callbacks)
         self._lock = threading.Lock()
         self._signals: dict[tuple[str, Policy], tuple[SlotList, Subscription]] = {}
+        self._closed = False
 
     def connect(self, name: str, slot: Slot, policy: Policy | None) -> Callable[[], None]:
         """Call ``slot`` at every emission of a remote signal; returns once the server confirmed.
@@ -42,10 +44,13 @@ class Slots:
         Raises:
             TypeError: when the slot cannot be called, or is a coroutine function.
             CallTimeout, PeerLost: as `Agent.subscribe`.
+            AgentClosed: after `close`, or when that came meanwhile.
         """
         check_slot(slot)
         key = (name, policy or SLOT_POLICY)
         with self._lock:
+            if self._closed:
+                raise AgentClosed("the proxy was closed")
             entry = self._signals.get(key)
             if entry is None:
                 slots = SlotList()
@@ -95,6 +100,7 @@ class Slots:
 
     def close(self) -> None:
         """Close every subscription; after that no slot starts."""
+        self._closed = True  # first: whoever waits to connect gives up
         with self._lock:
             subscriptions = [subscription for _, subscription in self._signals.values()]
             self._signals.clear()

@@ -159,11 +159,12 @@ async def _awaited_by_nobody() -> None:
 
 
 def test_connecting_what_nobody_would_await_is_an_error() -> None:
-    with served(Source()) as (server, proxy):
+    source = Source()
+    with served(source) as (server, proxy):
         with pytest.raises(TypeError, match="nobody would await"):
             proxy.changed.connect(_awaited_by_nobody)
         with pytest.raises(TypeError, match="nobody would await"):
-            server.served_object.changed.connect(_awaited_by_nobody)
+            source.changed.connect(_awaited_by_nobody)
         assert not server.wait_for_subscribers("changed", 1, 0.05)
 
 
