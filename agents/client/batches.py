@@ -155,8 +155,12 @@ def is_to_run(batch: Batch, raised: type[BaseException] | None) -> bool:
 
 def take(batch: Batch, outcome: object) -> None:
     """What a batch gave; nothing of one that was sent one way. Raises what one of its calls raised."""
-    if not vars(batch)["_terms"].oneway:
+    if vars(batch)["_terms"].oneway:
+        return
+    try:
         batch._take(outcome)  # pyright: ignore[reportPrivateUsage]
+    finally:
+        del outcome  # the error in it holds this frame
 
 
 def send_later(batch: Batch) -> Future[Any]:

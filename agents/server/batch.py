@@ -61,7 +61,10 @@ def run_batch(
         if not call.cancelled:
             call.member = whole
         if message is None:
-            return _told(results, refs, answer[2])
+            try:
+                return _told(results, refs, answer[2])
+            finally:
+                del answer  # the error in it holds this frame
         results.append(None if message[0] == "reference" else message[1])
         if message[0] == "reference":
             refs.append([len(results) - 1, message[1]])

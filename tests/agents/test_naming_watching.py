@@ -36,6 +36,7 @@ class Gathering:
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
+        self.topic = "t"
         self.sources: list[str] = []
 
     def remove(self, source: str) -> None:

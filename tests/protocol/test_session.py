@@ -381,5 +381,6 @@ def test_a_small_message_costs_few_functions_at_each_end(suite: Suite | None) ->
     most += 2 * (pickles.dumps is not pickle.dumps)  # another test imported a library of data
     seal, open_, answer = ends.asking.seal, ends.answering.open, partial(ends.answering.seal, answers=taken)
     assert fewest_functions([partial(seal, "x", NOW, 99 + n) for n in range(5)]) <= most + 1
-    assert fewest_functions([partial(open_, ends.ask()) for _ in range(5)]) <= most
+    opens = most + (suite is Suite.AES256_GMAC)  # whose tag is made again
+    assert fewest_functions([partial(open_, ends.ask()) for _ in range(5)]) <= opens
     assert fewest_functions([partial(answer, "x", NOW, 99 + n) for n in range(5)]) <= most + 1
