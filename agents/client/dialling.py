@@ -127,9 +127,8 @@ def settle(endpoint: str, deadline: float) -> None:
     patience = min(SETTLE_TIMEOUT, max(0.0, deadline - time.monotonic()) / 4)
     look_up = partial(_look_up, host, int(port), found)
     try:
-        threading.Thread(
-            target=look_up, name="pzc-look-up", daemon=True
-        ).start()  # which nothing else can end
+        # Daemon: nothing else can end a look-up.
+        threading.Thread(target=look_up, name="pzc-look-up", daemon=True).start()
         places = found.get(timeout=patience)
         chosen = dial(places, patience) if len(places) > 1 else "".join(places)
     except (queue.Empty, PzcError, RuntimeError):  # the last where no thread is left

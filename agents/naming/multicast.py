@@ -113,8 +113,11 @@ class MulticastSockets:
         """Follow the machine's interfaces; the reaches when they are others now."""
         if self._relaying.unknown and not self._looking_up:
             look_up = threading.Thread(target=self._look_up, name="pzc-look-up", daemon=True)
-            with contextlib.suppress(RuntimeError):  # no thread is left: at the next look
+            self._looking_up = True
+            try:
                 look_up.start()
+            except RuntimeError:  # no thread is left: at the next look
+                self._looking_up = False
         try:
             known = self._find(self._site.address)
             if (self._multicast is not None and known == self.interfaces) or not self._site.group:
@@ -140,11 +143,12 @@ class MulticastSockets:
 
     def _look_up(self) -> None:
         """Ask again for the addresses of relays that had none, in a thread that may wait."""
-        self._looking_up = True
-        for relay in tuple(self._relaying.unknown):
-            with contextlib.suppress(OSError):
-                self._loop.call(partial(self._relaying.know, relay, looked_up(relay)))
-        self._looking_up = False
+        try:
+            for relay in tuple(self._relaying.unknown):
+                with contextlib.suppress(OSError):
+                    self._loop.call(partial(self._relaying.know, relay, looked_up(relay)))
+        finally:
+            self._looking_up = False
 
     def _on_readable(self, multicast: Multicast, fileno: int) -> None:
         self._heard(self._read(multicast, fileno, _BATCH))
