@@ -145,6 +145,11 @@ class Message(Struct):
         if trusted and name == "pickle":
             try:
                 return pickle.loads(content)
+            except (AttributeError, ImportError) as error:
+                raise DecodeError(
+                    f"pickle cannot decode this content: {serializers.reason(error)}; "
+                    "its class must be in a module that both sides can import"
+                ) from error
             except Exception as error:
                 raise DecodeError(
                     f"pickle cannot decode this content: {serializers.reason(error)}"

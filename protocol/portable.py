@@ -1,11 +1,12 @@
 """Values that json and msgpack lack, as a kind and a plain payload: shared by both serializers.
 
 Kinds: ``proxy ndarray objects scalar bytes bytearray datetime date time timedelta set frozenset tuple complex
-decimal uuid exception class data int dict``. Json writes ``{"__pzc__": kind, "value": payload}``, msgpack an
-extension of type 1 that holds ``[kind, payload]``, and arrays as type 2: length of the header (4 bytes,
-little-endian), header in msgpack, raw bytes. ``tuple`` appears only where a hashable is needed (in a set, as
-a key), ``int`` beyond 64 bits in msgpack, ``dict`` for keys that msgpack lacks, and for a user's json dict
-that has a key ``__pzc__`` itself. Only exact types are taken: a subclass would come back as its base.
+decimal uuid range slice ellipsis exception class data int dict``. Json writes ``{"__pzc__": kind, "value":
+payload}``, msgpack an extension of type 1 that holds ``[kind, payload]``, and arrays as type 2: length of the
+header (4 bytes, little-endian), header in msgpack, raw bytes. ``tuple`` appears only where a hashable is
+needed (in a set, as a key), ``int`` beyond 64 bits in msgpack, ``dict`` for keys that msgpack lacks, and for
+a user's json dict that has a key ``__pzc__`` itself. Only exact types are taken: a subclass would come back
+as its base.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import decimal
+import types
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -226,6 +228,10 @@ def _set(value: Any) -> list[object]:
     return list(map(_hashable, value))
 
 
+def _bounds(value: Any) -> list[object]:
+    return [value.start, value.stop, value.step]
+
+
 def _read_timedelta(payload: object) -> dt.timedelta:
     days, seconds, microseconds = _fields(payload, 3)
     if not all(type(part) is int for part in (days, seconds, microseconds)):
@@ -238,6 +244,25 @@ def _read_complex(payload: object) -> complex:
     if not (isinstance(real, (int, float)) and isinstance(imaginary, (int, float))):
         raise DecodeError("malformed complex")
     return complex(real, imaginary)
+
+
+def limited_range(start: int, stop: int, step: int) -> range:
+    """A range that nobody vouches for.
+
+    Raises:
+        DecodeError: it has more numbers than are allowed.
+    """
+    made = range(start, stop, step)
+    if made and (made[-1] - made[0]) // made.step >= limits.current.range_items:
+        raise DecodeError(f"a range of more than {limits.current.range_items} numbers")
+    return made
+
+
+def _read_range(payload: object) -> range:
+    parts = _fields(payload, 3)
+    if not all(type(part) is int for part in parts):
+        raise DecodeError("malformed range")
+    return limited_range(*cast("list[int]", parts))
 
 
 def _read_dict(payload: object) -> dict[object, object]:
@@ -302,6 +327,9 @@ _WRITERS: dict[type, tuple[str, Callable[[Any], object]]] = {
     complex: ("complex", lambda value: [value.real, value.imag]),
     decimal.Decimal: ("decimal", str),
     uuid.UUID: ("uuid", str),
+    range: ("range", _bounds),
+    slice: ("slice", _bounds),
+    types.EllipsisType: ("ellipsis", lambda _: None),
 }
 
 _READERS: dict[str, Callable[[object], object]] = {
@@ -320,6 +348,9 @@ _READERS: dict[str, Callable[[object], object]] = {
     "complex": _read_complex,
     "decimal": lambda payload: decimal.Decimal(_short(payload)),
     "uuid": lambda payload: uuid.UUID(_text(payload)),
+    "range": _read_range,
+    "slice": lambda payload: slice(*_fields(payload, 3)),
+    "ellipsis": lambda _: ...,
     "exception": exceptions.from_portable,
     "class": _read_class,
     "data": lambda payload: data_libraries.rebuild_loaded(*_fields(payload, 2)),

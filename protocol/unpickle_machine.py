@@ -10,7 +10,8 @@ from typing import Any, cast
 from . import exceptions, limits, weighing
 from .errors import DecodeError, SerializerRefused
 from .unpickle_base import Args, Draft, Name, is_dict, is_tuple
-from .unpickle_rules import RULES, is_leaf, is_registered, member, uuid_draft
+from .unpickle_enums import member
+from .unpickle_rules import RULES, is_leaf, is_registered, uuid_draft
 
 _STOP = 0x2E
 _BASE_BUDGET = 1 << 20

@@ -6,22 +6,26 @@ with public constructors only. A class without a rule may be mentioned but not c
 
 from __future__ import annotations
 
+import array
 import collections
 import datetime as dt
 import decimal
 import enum
 import fractions
+import ipaddress
 import pathlib
 import re
 import uuid
+import zoneinfo
 from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from . import data_libraries, exceptions, limits, portable, unpickle_numpy
+from . import data_libraries, exceptions, portable, unpickle_numpy
 from .errors import ConfigError, DecodeError, SerializerRefused
 from .lazily import is_array, np
 from .unpickle_base import Args, Draft, Meter, Name, Rule, expect
+from .unpickle_enums import COMPARED, member
 
 C = TypeVar("C", bound=type)
 
@@ -97,33 +101,17 @@ def _loaded_enum(name: str) -> object:
     cls = exceptions.loaded(name)
     if cls is None or not issubclass(cls, enum.Enum):
         return None
-    return Name(name, lambda _meter, args: member(cls, args, _COMPARED))
-
-
-def member(cls: type[enum.Enum], args: Args, compared: Collection[type] | None = None) -> object:
-    """A member by its value; the class itself is not called, because that may run what its author wrote.
-
-    Args:
-        cls: of the member.
-        args: nothing but the value.
-        compared: types of values that are compared; default all.
-
-    Raises:
-        DecodeError: there is none.
-    """
-    for each in cls.__members__.values() if len(args) == 1 else ():
-        value: object = each.value
-        kind = type(value)
-        if kind is type(args[0]) and (compared is None or kind in compared) and value == args[0]:
-            return each
-    raise DecodeError(f"{cls.__name__} has no such member")
+    return Name(name, lambda _meter, args: member(cls, args, COMPARED))
 
 
 _NONE = type(None)
-_COMPARED = (bool, int, float, str, bytes, tuple)
-_PATHS = (pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
+_PATHS = (pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path()))
+_ADDRESSES = (
+    ipaddress.IPv4Address, ipaddress.IPv4Interface, ipaddress.IPv4Network,
+    ipaddress.IPv6Address, ipaddress.IPv6Interface, ipaddress.IPv6Network,
+)  # fmt: skip
 _TIMES = (dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone)
-_TIME_ARGUMENTS = (bytes, str, int, _NONE, dt.timezone, dt.timedelta)
+_TIME_ARGUMENTS = (bytes, str, int, _NONE, dt.timezone, dt.timedelta, zoneinfo.ZoneInfo)
 
 
 def _encode(_meter: Meter, args: Args) -> object:
@@ -150,10 +138,7 @@ def _bytearray(meter: Meter, args: Args) -> object:
 
 def _range(_meter: Meter, args: Args) -> object:
     expect(args, int, int, int)
-    made = range(*cast("tuple[int, int, int]", args))
-    if made and (made[-1] - made[0]) // made.step >= limits.current.range_items:
-        raise DecodeError(f"a range of more than {limits.current.range_items} numbers")
-    return made
+    return portable.limited_range(*cast("tuple[int, int, int]", args))
 
 
 def _collection(kind: type) -> Rule:
@@ -258,7 +243,24 @@ def _reconstructor(meter: Meter, args: Args) -> object:
     return built
 
 
+def _array(_meter: Meter, args: Args) -> object:
+    expect(args, type, str, int, bytes)
+    _, code, machine_format, items = cast("tuple[type, str, int, bytes]", args)
+    made: array.array[Any] = array.array(code)
+    if made.__reduce_ex__(4)[1][2] != machine_format:  # pyright: ignore[reportIndexIssue, reportArgumentType]
+        raise DecodeError("an array whose items another machine has made")
+    made.frombytes(items)
+    return made
+
+
+def _zone(_meter: Meter, args: Args) -> object:
+    expect(args, str, (bool, int))
+    return zoneinfo.ZoneInfo(cast(str, args[0]))  # which refuses paths
+
+
 def _getattr(_meter: Meter, args: Args) -> object:
+    if args == (zoneinfo.ZoneInfo, "_unpickle"):
+        return _ZONE
     if len(args) == 2 and is_registered(args[0]) and issubclass(cast(type, args[0]), enum.Enum):
         found = cast("type[enum.Enum]", args[0]).__members__.get(args[1]) if type(args[1]) is str else None
         if found is not None:
@@ -297,6 +299,8 @@ def is_leaf(value: object) -> bool:
 
 REGISTERED: dict[tuple[str, str], type] = {}
 
+_ZONE = Name("zoneinfo.ZoneInfo._unpickle", _zone)
+
 _FACTORIES = (bool, int, float, complex, str, bytes, list, tuple, dict, set)
 _BASES = (object, int, float, str, bytes, list, tuple, dict, set)
 _OLD_MODULES = {
@@ -333,23 +337,27 @@ RULES: dict[type, Rule] = {
     collections.defaultdict: _defaultdict,
     decimal.Decimal: _decimal,
     fractions.Fraction: _fraction,
+    array.array: _exactly(array.array, str, list),
     **{kind: _any_number(kind, str) for kind in _PATHS},
+    **{kind: _any_number(kind, str, int) for kind in _ADDRESSES},
     **{kind: _any_number(kind, *_TIME_ARGUMENTS) for kind in _TIMES},
 }
 """Classes that an unsigned pickle may call."""
 
 _LEAVES: set[type] = {
     bytes, bytearray, complex, range, slice, decimal.Decimal, fractions.Fraction, *_PATHS, *_TIMES, uuid.UUID,
-    Draft,
+    array.array, *_ADDRESSES, zoneinfo.ZoneInfo, Draft, Name,
 }  # fmt: skip
 
-_MENTIONED = (object, bool, int, float, str, tuple, uuid.UUID)
+_MENTIONED = (object, bool, int, float, str, tuple, uuid.UUID, zoneinfo.ZoneInfo)
 _ALLOWED: dict[tuple[str, str], object] = {
+    ("builtins", "Ellipsis"): ...,
     **{(cls.__module__, cls.__qualname__): cls for cls in (*RULES, *_MENTIONED)},
     **{
         (module, name): Name(f"{module}.{name}", rule)
         for module, name, rule in (
             ("_codecs", "encode", _encode),
+            ("array", "_array_reconstructor", _array),
             ("copyreg", "_reconstructor", _reconstructor),
             ("builtins", "getattr", _getattr),
             (data_libraries.rebuild.__module__, "rebuild", _data),

@@ -53,6 +53,31 @@ class Mode(enum.Enum):
     FAST = 2
 
 
+class Status(enum.Flag):
+    """Not registered: an instrument's own class, loaded at both sides."""
+
+    READY = 1
+    BUSY = 2
+    OVERLOAD = 8
+
+
+class Register(enum.IntFlag):
+    READY = 1
+
+
+class Peculiar(enum.Flag):
+    ON = 1
+    OFF = 2
+
+    @classmethod
+    def _missing_(cls, value: object) -> Peculiar:
+        ran.append(value)
+        return cls.ON
+
+
+ran: list[object] = []
+
+
 class LabError(Exception):
     pass
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+import types
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -252,6 +254,18 @@ def test_an_agent_without_key_refuses_a_pickle_that_would_create_a_file(tmp_path
         with pytest.raises(SerializerRefused):
             codec.open(frames).decode()
     assert not trap.path.exists()
+
+
+def test_a_class_that_is_not_here_is_an_error_that_tells_where_it_must_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codec, module = Codec(RING), types.ModuleType("only_at_the_sender")
+    module.Gone = type("Gone", (), {"__module__": module.__name__})  # type: ignore[attr-defined]
+    with monkeypatch.context() as sender:
+        sender.setitem(sys.modules, module.__name__, module)
+        frames = encode(codec, content=module.Gone(), receiver=PEER)
+    with pytest.raises(DecodeError, match=r"only_at_the_sender.*in a module that both sides can import"):
+        codec.open(frames, receiver=PEER).decode()
 
 
 @EVERY_SUITE

@@ -33,6 +33,10 @@ EXTRAS = [
     complex("nan+infj"),
     decimal.Decimal("1.500"),
     uuid.UUID(int=7),
+    range(1, 9, 2),
+    slice(None, 3),
+    slice("a", dt.date(2024, 1, 2)),
+    ...,
     np.int16(-3),
     np.float32(0.5),
     np.bool_(True),
@@ -124,7 +128,7 @@ class Opaque:
 @pytest.mark.parametrize("name", ["json", "msgpack"])
 @pytest.mark.parametrize(
     "value",
-    [Opaque(), Opaque, np.ma.masked_array([1], [True]), range(3), {"a": {Opaque()}}, np.dtype("f8")],
+    [Opaque(), Opaque, np.ma.masked_array([1], [True]), memoryview(b""), {"a": {Opaque()}}, np.dtype("f8")],
     ids=lambda value: type(value).__name__,
 )
 def test_a_value_without_portable_form_is_an_error(name: str, value: object) -> None:

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import array
 import collections
 import concurrent.futures
 import contextlib
 import datetime as dt
 import decimal
 import fractions
+import ipaddress
 import json
 import pathlib
 import pickle
+import re
 import struct
 import uuid
+import zoneinfo
 
 import numpy as np
 import pytest
@@ -21,7 +25,19 @@ from pzc.protocol import errors
 from pzc.protocol.errors import DecodeError, SerializerRefused
 from pzc.protocol.unpickle import restricted_loads
 
-from tests.protocol.pickling import PROTOCOLS, Frozen, LabError, Mode, Pair, Point, Row, Table
+from tests.protocol.pickling import (
+    PROTOCOLS,
+    Frozen,
+    LabError,
+    Mode,
+    Pair,
+    Point,
+    Register,
+    Row,
+    Status,
+    Table,
+    call,
+)
 
 PLAIN = [
     None,
@@ -67,6 +83,16 @@ PLAIN = [
     uuid.UUID(int=5),
     pathlib.PurePosixPath("a/b"),
     pathlib.PureWindowsPath("c:/b"),
+    pathlib.Path("a/b"),
+    ipaddress.ip_address("10.0.0.7"),
+    ipaddress.ip_network("fe80::/64"),
+    array.array("d", [1.5, 2.5]),
+    ...,
+    (..., slice(None), 0),
+    re.RegexFlag.IGNORECASE | re.RegexFlag.MULTILINE,
+    Status(0),
+    Status.READY | Status.OVERLOAD,
+    Register.READY | Register(64),
     collections.OrderedDict(b=1, a=2),
     collections.deque([1, 2]),
     collections.deque([1, 2], 5),
@@ -90,6 +116,20 @@ def test_an_allowed_value_comes_back_equal_and_of_its_type(value: object, protoc
     back = restricted_loads(pickle.dumps(value, protocol))
     assert back == value
     assert type(back) is type(value)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_time_in_a_zone_comes_back_in_its_zone(protocol: int) -> None:
+    when = dt.datetime(2024, 7, 1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+    back = restricted_loads(pickle.dumps(when, protocol))
+    assert isinstance(back, dt.datetime)
+    assert back.tzinfo is when.tzinfo
+
+
+@pytest.mark.parametrize("args", [("d", 1, b""), (int, "d", 15, b""), ("q", "d", 15, b"1")])
+def test_an_array_of_the_standard_library_has_an_items_type_and_bytes(args: tuple[object, ...]) -> None:
+    with pytest.raises(DecodeError):
+        restricted_loads(call("array", "_array_reconstructor", *args))
 
 
 EXCEPTIONS = [

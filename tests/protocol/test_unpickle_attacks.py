@@ -18,7 +18,7 @@ from pzc.protocol.errors import DecodeError, SerializerRefused
 from pzc.protocol.unpickle import register_class, restricted_loads
 
 from tests.protocol import pickling
-from tests.protocol.pickling import PROTOCOLS, Mode, Point, Row, call, inner, name, text
+from tests.protocol.pickling import PROTOCOLS, Point, Row, call, inner, name, text
 
 MIB = 1 << 20
 
@@ -53,7 +53,7 @@ FORBIDDEN = """
     builtins:type builtins:map builtins:KeyboardInterrupt builtins:SystemExit builtins:BaseException
     os:system posix:system subprocess:Popen copyreg:add_extension numpy:load numpy:memmap
     numpy:frombuffer numpy._core.multiarray:fromfile pickle:loads _codecs:decode pathlib:Path
-    functools:partial operator:attrgetter zoneinfo:ZoneInfo builtins:int.__subclasses__
+    functools:partial operator:attrgetter zoneinfo:reset_tzpath builtins:int.__subclasses__
     builtins:str.format builtins:dict.fromkeys datetime:datetime.now datetime:sys.modules
     json:codecs.open decimal:Decimal.__init__.__globals__ uuid:os.system :
 """
@@ -282,11 +282,18 @@ def test_the_state_of_a_class_cannot_be_set(target: tuple[str, str], state: obje
     assert "x" not in vars(Point)
 
 
-def test_the_state_of_an_enum_member_cannot_be_set() -> None:
-    member = pickle.dumps(Mode.FAST, 4)
+def test_a_zone_is_not_called() -> None:
     with pytest.raises(SerializerRefused):
-        restricted_loads(member[:-1] + inner({"_value_": 7}) + b"b.")
-    assert Mode.FAST.value == 2
+        restricted_loads(call("zoneinfo", "ZoneInfo", "UTC"))
+
+
+@pytest.mark.parametrize("key", ["../../etc/passwd", "/etc/passwd", "no/such", "", "\0", "a" * 5000])
+def test_a_zone_is_one_of_the_data_base(key: str) -> None:
+    with pytest.raises(DecodeError):
+        restricted_loads(
+            b"\x80\x04" + name("builtins", "getattr") + b"(" + name("zoneinfo", "ZoneInfo")
+            + text("_unpickle") + b"tR" + inner((key, True)) + b"R."
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
