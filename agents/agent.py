@@ -33,6 +33,7 @@ from ..transport import endpoints, loops
 from ..transport.counters import Counters
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.executor import Executor
+from ..transport.inherited import check_own, forked_since, forks
 from ..transport.settings import load
 from ..transport.tables import Table
 from ..transport.wire import Protocol
@@ -102,7 +103,7 @@ class Agent:
         self.protocol = protocol or Protocol(settings=self.settings)
         self.agent_id = os.urandom(16).hex()
         self.counters = Counters()
-        self._pid = os.getpid()
+        self._forks = forks()
         self._naming = Naming(
             self.settings, self.protocol, name or "", namespace, partition, discovery, self._answers,
             self._choose, Client, remap, names,
@@ -215,8 +216,7 @@ class Agent:
 
     def check_usable(self) -> None:
         """AgentClosed when it was stopped, or is the parent's of this forked process."""
-        if self._pid != os.getpid():
-            raise AgentClosed(f"{self!r} belongs to the parent of this forked process: make a new one here")
+        check_own(self._forks, self)
         if self._stopped.is_set():
             raise AgentClosed(f"{self!r} was stopped")
 
@@ -246,6 +246,7 @@ class Agent:
 
     def statistics(self) -> dict[str, Any]:
         """What this agent saw: counts by name, topics, subscriptions."""
+        check_own(self._forks, self)
         return {
             "counts": self.counters.as_dict(), "calls": self._answering.statistics(),
             **self._publishing.statistics(), "subscriptions": self._subscribing.statistics(),
@@ -271,7 +272,7 @@ class Agent:
         return {
             "version": VERSION, "agent_id": self.agent_id, "epoch": self.epoch, "name": self.name,
             "partition": self._naming.partition, "kind": type(self).__name__, "host": socket.gethostname(),
-            "pid": self._pid, "rep_endpoint": self.rep_endpoint, "pub_endpoint": self.pub_endpoint,
+            "pid": os.getpid(), "rep_endpoint": self.rep_endpoint, "pub_endpoint": self.pub_endpoint,
             "dialects": list(codec.accept), "serializers": sorted(codec.accept_serializers),
             "signed": self.protocol.signed, "suites": codec.suites, "publishes": self.protocol.publishing_key,
             "pipelined": True, "lane": self._answering.unix.name, "lock": self._answering.presence.describe(),
@@ -339,7 +340,7 @@ class Agent:
         Called by the request that runs, or in the I/O thread, it returns at once and another thread
         does the work: those two cannot wait for themselves. `join` waits for the end.
         """
-        if self._pid != os.getpid():
+        if forked_since(self._forks):
             return
         if self._answering.in_call() or self.loop.in_thread():
             self._stop_from_loop()
@@ -378,6 +379,7 @@ class Agent:
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until the agent was stopped; False after ``timeout`` seconds."""
+        check_own(self._forks, self)
         return self._stopped.wait(timeout)
 
 

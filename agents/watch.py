@@ -25,6 +25,7 @@ from ..discovery.records import Entry, Kind
 from ..protocol.errors import AgentClosed, ConfigError, ReceiveTimeout, SubscriptionClosed
 from ..transport import loops
 from ..transport.executor import NO_THREAD, Executor
+from ..transport.inherited import check_own, forked_since, forks
 from ..transport.settings import load
 from ..transport.wire import Protocol
 from .client.client import Client
@@ -88,6 +89,7 @@ class Watch(Iterator[NameChange]):
         self._calls: deque[NameChange] = deque()
         self._waiters: list[Future[None]] = []
         self._closed = False
+        self._forks = forks()
         with changed():  # nothing comes between what is known now and what is told from now on
             participant.listen(self._on_event)
             known = participant.match(pattern.text, kind)
@@ -164,7 +166,9 @@ class Watch(Iterator[NameChange]):
         Raises:
             ReceiveTimeout: when there was none in time.
             SubscriptionClosed: after `close`.
+            AgentClosed: in a forked child, when it is the parent's.
         """
+        check_own(self._forks, self)
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._waiting:
@@ -189,6 +193,7 @@ class Watch(Iterator[NameChange]):
         """The next change, awaited; a cancelled wait loses none."""
         from .client.awaitable.threads import finished  # and asyncio, which nothing else here needs
 
+        check_own(self._forks, self)
         while True:
             with self._changed:
                 if self._waiting:
@@ -204,7 +209,9 @@ class Watch(Iterator[NameChange]):
                     self._waiters.remove(waiter)
 
     def close(self) -> None:
-        """End it: no callback begins after that, and iterating ends. Again: no effect."""
+        """End it: no callback begins after that, and iterating ends. No effect again, or in a child."""
+        if forked_since(self._forks):
+            return
         with self._changed:
             if self._closed:
                 return

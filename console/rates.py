@@ -180,9 +180,11 @@ class Flow:
         """What came in the window that ends now."""
         now = self._clock()
         with self._lock:
-            while self._sizes and self._sizes[0][0] < now - self._window:
+            # What is later came before the clock was set back.
+            while self._sizes and not now - self._window <= self._sizes[0][0] <= now:
                 self._sizes.popleft()
             entries = list(self._sizes)
+        self._began = min(self._began, entries[0][0] if entries else now)
         since = max(self._began, now - self._window)
         if len(entries) == UNREAD:  # the window holds more than was remembered
             since = entries[0][0]

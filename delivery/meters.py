@@ -172,9 +172,9 @@ class Intervals:
         self.times.append(time)
 
     def forget(self, now: float) -> None:
-        """Look at the window that ends now."""
+        """Look at the window that ends now; what is later came before the clock was set back."""
         times = self.times
-        while times and times[0] < now - self._window:
+        while times and not now - self._window <= times[0] <= now:
             times.popleft()
 
     def tell(self) -> Told:

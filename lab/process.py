@@ -87,7 +87,7 @@ class LabProcess:
         self._stopping = False
         self._again = False
         self._process: subprocess.Popen[bytes] | None = None
-        self._since, self._restarts, self._last, self._about = time.time(), 0, "", dict[str, Any]()
+        self._since, self._restarts, self._last, self._about = time.monotonic(), 0, "", dict[str, Any]()
         self._before = ""
         self._due, self._pid = 0.0, 0
         self._thread = threading.Thread(target=self._keep, name=f"pzc-lab {unit.name}", daemon=True)
@@ -138,7 +138,7 @@ class LabProcess:
                 "name": self.unit.name,
                 "kind": self.unit.kind,
                 "state": self.state,
-                "since": max(0.0, time.time() - self._since),
+                "since": time.monotonic() - self._since,
                 "pid": self._pid if runs else 0,
                 "restarts": self._restarts,
                 "endpoint": str(told.get("rep_endpoint", "")),
@@ -232,7 +232,7 @@ class LabProcess:
 
     def _become(self, state: str) -> None:
         with self._lock:
-            self.state, self._since = state, time.time()
+            self.state, self._since = state, time.monotonic()
 
 
 def _log_of(path: Path) -> logging.Handler:

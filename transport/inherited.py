@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 import zmq
 
+from ..protocol.errors import AgentClosed
 from .tables import Table
 
 LANE = b"\0pzc/"
@@ -66,6 +67,17 @@ def forks() -> int:
 def forked_since(before: int) -> bool:
     """True in a child that was forked since `forks` gave that; cheaper than the process's number."""
     return _inherited.forks != before
+
+
+def check_own(before: int, what: object) -> None:
+    """AgentClosed when `forked_since`: locks of what is the parent's may be held for ever, and nothing comes.
+
+    Args:
+        before: as given by `forks` when it was made.
+        what: it is.
+    """
+    if forked_since(before):
+        raise AgentClosed(f"{what!r} belongs to the parent of this forked process: make a new one here")
 
 
 def mine(socket: sockets.socket) -> sockets.socket:

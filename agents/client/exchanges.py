@@ -378,7 +378,7 @@ def late(
     if isinstance(error, NotRun):
         return CallTimeout(f"no reply from {endpoint} within {seconds:g} s: {error}")
     text = f"no reply from {endpoint} within {seconds:g} s; the call may or may not have run"
-    made = CallTimeout(text if note is None else f"{text}; {running_text(note)}")
+    made = CallTimeout(f"{text}; {running_text(note)}" if note else text)
     made.call_id = error.call_id
     return made
 

@@ -15,7 +15,13 @@ from .heartbeat import Heartbeat
 
 
 class Owner(Protocol):
-    """The client that a pending call is of."""
+    """The client that a pending call is of.
+
+    Attributes:
+        unusable: why nothing can be asked any more; empty as long as it can.
+    """
+
+    unusable: str
 
     @property
     def heartbeat(self) -> Heartbeat:

@@ -29,7 +29,7 @@ from typing import Any
 
 from ...protocol import limits
 from ...protocol.contents import as_table, read_ps_message
-from ...protocol.errors import CallTimeout, PeerLost, PzcError, SerializerRefused
+from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.message import Message
 from ...protocol.peer import Peer
@@ -159,6 +159,20 @@ class PendingCall(Pending):
         if not self.msgid:
             self._client.wait_for_id(self)
         return f"{self.msgid}@{self.peer.endpoint}"
+
+    def result(self, timeout: float | None = None) -> Any:
+        """As of every future; AgentClosed for one of the parent's that is not done, in a forked child."""
+        self._check_own()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Likewise."""
+        self._check_own()
+        return super().exception(timeout)
+
+    def _check_own(self) -> None:
+        if self._unfinished and self._client.unusable:
+            raise AgentClosed(self._client.unusable)
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Call ``fn`` with this future when it is done; not in the thread of the sockets."""

@@ -183,10 +183,16 @@ class Publishing:
             AgentClosed: after `stop`.
         """
         self._check_usable()
-        publish = partial(self.publisher.publish_prepared, dialects=None, ack_wait=ack_wait)
+        publish = partial(self._publish_own, ack_wait=ack_wait)
         shared = self.subscribers.routes.about(topic).zero_copy
         published = Published(topic, "" if key is None else check_key(key), None)
         return lend(self.subscribers.encoding, published, shape, dtype, publish, shared)
+
+    def _publish_own(self, published: Published, ack_wait: float | None) -> int:
+        """Publish what was lent, but not in a child that was forked since."""
+        if forked_since(self._forks):
+            self._check_usable()
+        return self.publisher.publish_prepared(published, None, ack_wait)
 
     def advertise(
         self,

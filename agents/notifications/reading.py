@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
+from ...transport.inherited import check_own
 from .callbacks import Called
 from .columns import Sink
 from .links.arrivals import Arrival
@@ -36,6 +37,7 @@ class Reading(Called):
     refusal: Refused | None = None
     sink: Sink | None = None
     arrivals: Arrivals
+    _forks: int
     _wakers: tuple[Callable[[], object], ...]
     """Of those who wait; each is called once, without a lock, when something came or all is over."""
 
@@ -79,6 +81,7 @@ class Reading(Called):
         Raises:
             ReceiveTimeout: when none came in time.
             SubscriptionClosed: when the subscription has ended; its cause is `refusal`.
+            AgentClosed: in a forked child, when it is the parent's.
         """
         return self._own(self._take(timeout))
 
@@ -126,7 +129,9 @@ class Reading(Called):
 
         Raises:
             SubscriptionClosed: when the subscription has ended.
+            AgentClosed: when it is the parent's of this forked process.
         """
+        check_own(self._forks, self)
         while True:
             with self._mutex:
                 entry, closed = self._inbox.take() if self._inbox.items else None, self._closed

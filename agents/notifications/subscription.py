@@ -24,6 +24,7 @@ from ...delivery.policies import Inbox, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ProtocolError, Refused
 from ...protocol.notification import Callback, Notification
+from ...transport.inherited import forked_since, forks
 from .callbacks import Runs
 from .keys import Keys, every
 from .links import local
@@ -62,7 +63,7 @@ class Subscription(Reading):
     """
 
     __slots__ = (  # a process may have 100 000
-        "_callback", "_closed", "_errands", "_gaps", "_inbox", "_mutex", "_on_close",
+        "_callback", "_closed", "_errands", "_forks", "_gaps", "_inbox", "_mutex", "_on_close",
         "_pumping", "_running", "_throttle", "_told", "_wakers", "arrivals", "callback_errors",
         "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "proofs",
         "publisher", "raw", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
@@ -100,6 +101,7 @@ class Subscription(Reading):
         self._callback = callback
         self.executor = executor
         self._on_close = on_close
+        self._forks = forks()
         self.restarted = False
         self._mutex = threading.RLock()
         self._running: threading.RLock | None = None
@@ -256,8 +258,11 @@ class Subscription(Reading):
     def close(self) -> None:
         """End the subscription; once this returned, no callback starts. Unread ones are dropped.
 
-        Waits for a callback that is running, at most `CALLBACK_TIMEOUT`, unless it is called there.
+        Waits for a callback that is running, at most `CALLBACK_TIMEOUT`, unless it is called there. In
+        a forked child nothing is done to what is the parent's.
         """
+        if forked_since(self._forks):
+            return
         if not self._closed:
             self.end()
             self._on_close(self)

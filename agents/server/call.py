@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import typing
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 from ...protocol import limits
@@ -195,9 +195,12 @@ class Call(QueueEntry):
     @property
     def label(self) -> str:
         """What it is and for whom, for people."""
-        caller = self.caller
-        who = caller.key_name or f"agent {caller.agent[:8]}"
-        return f"{self.member.text or self.action or 'a request'} for {who}"
+        return f"{self.member.text or self.action or 'a request'} for {self.whom}"
+
+    @property
+    def whom(self) -> str:
+        """Its caller, for people."""
+        return self.caller.key_name or f"agent {self.caller.agent[:8]}"
 
     @property
     def key_id(self) -> str:
@@ -385,10 +388,12 @@ def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def note_of(call: Call) -> tuple[str, str, object]:
-    """What a caller is told while its call takes long: that it is still wanted, and what runs."""
-    now = monotonic()
-    lane = call.lane
-    running = (
-        [] if lane is None else [f"{each.label} since {now - each.since:.1f} s" for each in lane.running]
+    """What a caller is told while its call takes long: which one runs, if any does."""
+    there = () if call.lane is None else call.lane.running
+    running = call if call.runs else next((each for each in there if isinstance(each, Call)), None)
+    if running is None:
+        return ps_message("running", {})
+    since = time() - (monotonic() - running.since)
+    return ps_message(
+        "running", {"member": running.member.text or running.action, "caller": running.whom, "since": since}
     )
-    return ps_message("running", {"state": "running" if call.runs else "waiting", "running": running})

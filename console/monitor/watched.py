@@ -54,7 +54,10 @@ def short(value: object, most: int = 200) -> str:
 
 
 class Growth:
-    """A count that only grows, and by how much it did in the last `WINDOW`; a restart begins at 0."""
+    """A count that only grows, and by how much it did in the last `WINDOW`; a restart begins at 0.
+
+    After the clock was set back, it begins with what it is then.
+    """
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque(maxlen=64)
@@ -64,6 +67,8 @@ class Growth:
         if self._seen and total < self._seen[-1][1]:
             self._seen.clear()
             self._seen.append((now, 0))
+        elif self._seen and now < self._seen[-1][0]:
+            self._seen.clear()
         if len(self._seen) < 2 or now - self._seen[-2][0] >= WINDOW / 60:
             self._seen.append((now, total))
         else:
@@ -114,9 +119,12 @@ class Topic:
         if not self.told or published != self.told["published"]:
             if self.changed_at is not None:
                 interval = now - self.changed_at
-                self.intervals += 1
-                self.longest = max(self.longest, interval)
-                self.total += interval
+                if interval < 0.0:  # the clock was set back: what was seen tells nothing any more
+                    self.intervals, self.longest, self.total = 0, 0.0, 0.0
+                else:
+                    self.intervals += 1
+                    self.longest = max(self.longest, interval)
+                    self.total += interval
             self.changed_at = now if published else None
         self.told = {
             "published": published, "rate_hz": number(told.get("rate_hz")),

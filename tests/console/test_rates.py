@@ -62,3 +62,24 @@ def test_losses_stand_on_the_line() -> None:
 )
 def test_bytes_for_people(size: float, shown: str) -> None:
     assert in_bytes(size) == shown
+
+
+def test_a_pace_leaves_out_what_came_before_the_clock_was_set_back() -> None:
+    clock = FakeClock(5000.0)
+    pace = Pace(10.0, clock)
+    pace.add(_notification(4999.0))
+    clock.now = 1003.0
+    for received_at in (1001.0, 1002.0):
+        pace.add(_notification(received_at))
+    told = pace.tell()
+    assert (told["messages"], told["rate_hz"]) == (2, 1.0)
+
+
+def test_a_flow_leaves_out_what_came_before_the_clock_was_set_back() -> None:
+    clock = FakeClock(5000.0)
+    flow = Flow(10.0, clock)
+    flow.add(_notification(5000.0, 7))
+    clock.now = 1005.0
+    flow.add(_notification(1001.0, 100))
+    told = flow.tell()
+    assert (told["messages"], told["bytes_per_s"]) == (1, 25.0)

@@ -64,6 +64,7 @@ def timed_failure(function: Any) -> tuple[float, BaseException | None]:
 
 
 @acceptance("P3")
+@pytest.mark.serial
 @pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("way", ["PZC01 auto", "PZC01 unix", "PZC01 tcp", "PZC00 tcp"])
 def test_a_server_killed_in_a_call_is_an_error_in_time_and_the_proxy_works_after_its_restart(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from pzc import Agent, CallTimeout, Key, Keyring, Protocol, Role, RoleRefused, Server
 
 from tests.contract.rigs import cancelling
-from tests.contract.rigs.calling import KEY, TIMEOUT, until
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, until
 from tests.contract.rigs.cancelling import Worker, later
 
 worker, lone, client = cancelling.worker, cancelling.lone, cancelling.client
@@ -124,3 +125,13 @@ def test_a_caller_cancels_all_that_is_its_own_and_an_admin_what_is_anybodys(work
         assert (told["removed"], told["told"]) == (0, 1)
         assert again.result(TIMEOUT).content[2] is True
     assert worker.calls == 0
+
+
+@pytest.mark.parametrize("way", ["call", "future"])
+def test_a_call_over_tcp_that_is_late_says_that_it_runs_for_whom_and_since_when(
+    lone: Server, timings: Callable[..., None], way: str
+) -> None:
+    timings(call_look=0.02)
+    with proxied(lone.rep_endpoint, protocol=Protocol(KEY), timeout=1.0, transport="tcp") as proxy:
+        with pytest.raises(CallTimeout, match=r"; work runs there for \w{8} since \d\d:\d\d:\d\d$"):
+            proxy.work() if way == "call" else proxy.work.future().result(TIMEOUT)

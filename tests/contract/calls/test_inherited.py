@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import queue
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 import pzc
-from pzc import Agent, PeerLost, Protocol, Server
+from pzc import Agent, AgentClosed, PeerLost, Protocol, Server
 
 from tests.contract.rigs import families
 from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, counts, in_thread, proxied, run_in_fork, until
@@ -185,6 +187,80 @@ def test_stopping_in_a_child_what_was_the_parents_does_not_end_the_parents() -> 
         publisher.publish("t", 1)
         assert read(subscription, 1) == [1]
         assert subscription.transport == "unix"
+
+
+@pytest.mark.needs("fork")
+def test_nothing_that_is_the_parents_is_waited_for_in_a_child() -> None:
+    gate = Gate()
+    with Server(gate, protocol=Protocol(KEY)) as server, Agent(protocol=Protocol(KEY)) as reader:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as proxy:
+            subscription, merged = (reader.subscribe(each, "t") for each in (server.rep_endpoint, "nobody*"))
+            future = proxy.wait.future()
+            assert gate.entered.wait(TIMEOUT)
+
+            async def next_of_all() -> None:
+                for each in (subscription, merged):
+                    with pytest.raises(AgentClosed, match="belongs to the parent"):
+                        await anext(each)
+
+            def child() -> None:
+                for wait in (
+                    subscription.recv, merged.recv, partial(next, subscription), future.result,
+                    future.exception, server.join, server.serve_forever,
+                ):  # fmt: skip
+                    with pytest.raises(AgentClosed, match="belongs to the parent"):
+                        wait()
+                asyncio.run(next_of_all())
+
+            assert run_in_fork(child) == 0
+            gate.opened.set()
+            assert future.result(TIMEOUT) == "through"
+            server.publish("t", 1)
+            assert read(subscription, 1) == [1]
+
+
+@pytest.mark.needs("fork")
+def test_a_result_that_came_before_a_fork_is_there_in_the_child() -> None:
+    with Server(Gate(), protocol=Protocol(KEY)) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as proxy:
+            future = proxy.count.future()
+            assert future.result(TIMEOUT) == 1
+
+            def child() -> None:
+                assert future.result() == 1
+
+            assert run_in_fork(child) == 0
+
+
+@pytest.mark.needs("fork")
+def test_a_watch_of_the_parent_says_so_in_a_child() -> None:
+    with pzc.watch(pattern="nobody") as watch:
+
+        def child() -> None:
+            with pytest.raises(AgentClosed, match="belongs to the parent"):
+                watch.recv()
+            watch.close()
+
+        assert run_in_fork(child) == 0
+        assert not watch.closed
+
+
+@pytest.mark.needs("fork")
+def test_a_loan_that_was_open_at_a_fork_is_published_by_the_parent_alone() -> None:
+    with pair() as (publisher, reader):
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG)
+        heard = reader.subscribe(publisher.rep_endpoint, "t", transport="tcp")
+        loan = publisher.loan("t", 100_000, int)
+        loan.__enter__()[:] = 7
+
+        def child() -> None:
+            with pytest.raises(AgentClosed, match="belongs to the parent"):
+                loan.__exit__(None, None, None)
+
+        assert run_in_fork(child) == 0
+        loan.__exit__(None, None, None)
+        for each in (subscription, heard):
+            assert (each.recv(TIMEOUT).content == 7).all()
 
 
 def test_a_connection_that_breaks_while_its_call_runs_costs_nothing() -> None:
