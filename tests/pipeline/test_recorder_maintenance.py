@@ -252,6 +252,24 @@ def test_old_segments_are_removed_by_bytes(tmp_path: Path, clock: Clock) -> None
     assert sequences(tmp_path) == [6, 7, 8, 9]
 
 
+@pytest.mark.parametrize("keep", [{"keep_seconds": 120.0}, {"keep_bytes": 1}])
+def test_whatever_is_due_is_removed_by_one_look_at_the_journal(
+    tmp_path: Path, clock: Clock, keep: dict[str, Any]
+) -> None:
+    journal_of(tmp_path, 5)
+    clock.now += 150
+    maintenance = maintenance_of(tmp_path, clock, **keep)
+    assert maintenance.step()
+    assert (sequences(tmp_path), maintenance.removed) == ([8, 9], 4)
+
+
+def test_blobs_that_go_with_their_segments_make_room_for_others(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 4, lambda number: bytes([number // 3]) * (BLOB_BYTES + 1))
+    maintenance = maintenance_of(tmp_path, clock, keep_bytes=BLOB_BYTES * 5 // 2)
+    assert maintenance.step()
+    assert (sequences(tmp_path), maintenance.removed) == ([4, 5, 6, 7], 2)
+
+
 def test_a_removed_segment_does_not_come_back_by_those_it_stood_for(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 3)
     clock.now += 86_400
