@@ -230,7 +230,7 @@ def backfill(
     check_journal(journal)
     settings.rules.check()
     began = time.monotonic()
-    times = _micros(first), _micros(last + datetime.timedelta(1)) - 1
+    times = _micros(first), _micros(last) + DAY - 1
     with claimed(directory) as root, opened_tables(root, settings, workers) as committer:
         return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
 

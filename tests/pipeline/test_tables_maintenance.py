@@ -107,6 +107,11 @@ def test_days_that_are_too_old_go_from_all_tables(lab: Lab, committer: Committer
     assert [tables.files(name) for name in ("notifications", "quarantine", "alarms", "windows")] == [[]] * 4
 
 
+def test_more_days_than_the_calendar_has_keep_all(lab: Lab, committer: Committer) -> None:
+    Maintenance(committer, 10**12, NOW).work(NOW)
+    assert len(numbers(pzc.tables(lab.tables))) == 12
+
+
 def test_a_kill_at_any_step_loses_and_repeats_nothing(lab: Lab) -> None:
     steps, ended = 0, False
     while not ended:
