@@ -18,7 +18,7 @@ from pzc.pipeline.recording.maintenance import BLOB_GRACE, Maintenance
 from pzc.pipeline.schema import all_segments, compacted_name, segment_name, segment_recorder, segments
 from pzc.protocol.limits import Limits
 
-from tests.pipeline.conftest import a_row, sequences, written
+from tests.pipeline.conftest import a_row, append, sequences, written
 
 START = time.time() // 86_400 * 86_400 + 43_200
 COMPACT_AGE = Limits().compact_age
@@ -39,7 +39,7 @@ def journal_of(home: Path, count: int, content: Callable[[int], bytes] = lambda 
         for segment in range(count):
             for row in range(2):
                 number = 2 * segment + row
-                journal.append(a_row(number, content(number)))
+                append(journal, a_row(number, content(number)))
             journal.commit()
     touch(home, START)
 
@@ -109,7 +109,7 @@ def test_offsets_go_on_behind_a_compacted_segment(tmp_path: Path, clock: Clock) 
     clock.now += 86_400
     settle(maintenance_of(tmp_path, clock, compact=True))
     with Journal(tmp_path, recorder="r") as journal:
-        assert journal.append(a_row(6)) == 6
+        assert append(journal, a_row(6)) == 6
 
 
 def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, clock: Clock) -> None:
@@ -117,7 +117,7 @@ def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, cl
     for _ in range(4):
         with Journal(tmp_path, recorder="r") as journal:
             for _each in range(9):
-                journal.append(a_row(journal.next_offset))
+                append(journal, a_row(journal.next_offset))
                 journal.commit()
         touch(tmp_path, START)
         clock.now = START + COMPACT_AGE + 1
@@ -299,7 +299,7 @@ def test_blobs_go_when_nothing_refers_to_them_any_more(tmp_path: Path, clock: Cl
 def test_a_blob_that_is_needed_again_is_young_again(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 1, lambda _: bytes(BLOB_BYTES + 1))
     with Journal(tmp_path, recorder="r") as journal:
-        journal.append(a_row(2, bytes(BLOB_BYTES + 1)))
+        append(journal, a_row(2, bytes(BLOB_BYTES + 1)))
     (blob,) = (path for path in (tmp_path / "blobs").rglob("*") if path.is_file())
     assert blob.stat().st_mtime != START
 
