@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -193,16 +193,26 @@ def segments(directory: str | Path, recorder: str | None = None) -> list[tuple[i
 
 def all_segments(directory: str | Path, recorder: str | None = None) -> list[tuple[int, Path, bool]]:
     """As `segments`, with those that are covered by a compacted one, and whether that is so."""
-    found: list[tuple[str, int, int, Path]] = []
+    return told_by(entries_of(directory), recorder)
+
+
+def entries_of(directory: str | Path) -> Iterator[os.DirEntry[str]]:
+    """What is in the folder of a journal; JournalError when it cannot be listed."""
     try:
         with os.scandir(directory) as entries:
-            for entry in entries:
-                match = _SEGMENT.fullmatch(entry.name)
-                if match and recorder in (None, match["recorder"]) and _is_file(entry):
-                    last = -1 if match["last"] is None else int(match["last"])
-                    found.append((match["recorder"], int(match["offset"]), -last, Path(entry.path)))
+            yield from entries
     except OSError as exc:
         raise JournalError(f"no journal at {directory}: {exc.strerror}") from exc
+
+
+def told_by(entries: Iterable[os.DirEntry[str]], recorder: str | None = None) -> list[tuple[int, Path, bool]]:
+    """As `all_segments`, of those among some entries of the folder."""
+    found: list[tuple[str, int, int, Path]] = []
+    for entry in entries:
+        match = _SEGMENT.fullmatch(entry.name)
+        if match and recorder in (None, match["recorder"]) and _is_file(entry):
+            last = -1 if match["last"] is None else int(match["last"])
+            found.append((match["recorder"], int(match["offset"]), -last, Path(entry.path)))
     told: list[tuple[int, Path, bool]] = []
     upto = "", -1
     for name, first, last, path in sorted(found):

@@ -8,16 +8,15 @@
     <directory>/.lock-…, .flush-…                            who records; who asks for more (`flush`)
 
     event                          action
-    append, take                   take the row into memory, give it the next offset
+    take, extend                   take the row into memory, give it the next offset
     64 MiB or 5 s reached          blobs and segment: temporary name → fsync → rename → fsync of
                                    the folder; only then the durable offset advances
     writing fails                  rows stay in memory, `Journal.error` says why, tried again
-    memory limit reached           append refuses the row (JournalError), so it is not acknowledged;
+    memory limit reached           take refuses the row (JournalError), so it is not acknowledged;
                                    extend takes it, so its caller asks `Journal.full` before
     opened                         own unfinished files are removed, offsets continue
 
-Rows are taken while others are written: `append` writes in the thread that calls, `take` and `extend`
-never do and need somebody who calls `tick`.
+Rows are taken while others are written: `take` and `extend` write nothing and need somebody who calls `tick`.
 
 A kill at any moment therefore loses no durable row and leaves no broken segment. What comes again because its
 publisher did not learn that it was durable is left out (`numbers`).
@@ -169,10 +168,8 @@ class Journal:
             due = 0.0 if is_large else self._oldest + self._max_age
             return max(0.0, max(due, self._not_before) - self._clock())
 
-    def append(self, row: JournalRow | Notification) -> int:
-        """Take one row and write a segment when one is due.
-
-        A failed write does not raise here, because the row was taken: see `error`.
+    def take(self, row: JournalRow | Notification) -> int:
+        """Take one row, and write nothing: a segment that is due is left to the next `tick`.
 
         Returns:
             The row's offset.
@@ -181,14 +178,6 @@ class Journal:
             JournalError: the row was not taken: it cannot be stored, memory is full because
                 nothing can be written, or the journal is closed.
         """
-        if self.full:
-            self.tick()
-        offset = self.take(row)
-        self.tick()
-        return offset
-
-    def take(self, row: JournalRow | Notification) -> int:
-        """As `append`, and write nothing: a segment that is due is left to the next `tick`."""
         one = Rows()
         try:
             one.append(row)

@@ -20,10 +20,13 @@ Readers that hold a list of segments find its files until the grace is over.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from ...protocol import limits
@@ -157,40 +160,47 @@ class Maintenance:
     def _remove_old(self) -> bool:
         if not self._sweep:
             return False
-        found = segments(self._directory, self._recorder)
-        if len(found) > 1 and self._is_due(found):
-            first = found[0][0]
-            for path in self._with_covered(found[1][0]):
-                path.unlink()
-            Storage().sync(self._directory)
-            self.removed += 1
-            log.info("journal %s: the segment from %d on was removed, as it is to be", self._directory, first)
-            return True
-        self._remove_blobs()
-        return False
-
-    def _with_covered(self, below: int) -> list[Path]:
-        """The files of the oldest segment, those last that stand for others: they would be seen again."""
-        files = [(covered, path) for first, path, covered in all_segments(self._directory, self._recorder)
-                 if first < below]  # fmt: skip
-        return [path for _, path in sorted(files, key=lambda each: not each[0])]
-
-    def _is_due(self, found: list[tuple[int, Path]]) -> bool:
-        oldest = found[0][1].stat().st_mtime
-        if self._keep_seconds is not None and oldest < self._clock() - self._keep_seconds:
-            return True
-        if self._keep_bytes is None:
+        groups = list[list[Path]]()  # each segment, and those for which it stands
+        for _, path, covered in all_segments(self._directory, self._recorder):
+            groups[-1].append(path) if covered else groups.append([path])
+        over = groups[: self._due(groups)]
+        if not over:
+            self._remove_blobs()
             return False
-        size = sum(path.stat().st_size for _, path in found)
-        needed = self._referenced()
-        blobs = sum(path.stat().st_size for path in self._blobs() if path.name in needed)
-        return size + blobs > self._keep_bytes
+        for group in over:
+            for path in reversed(group):  # that which stands for others last: they would be seen again
+                path.unlink()
+        Storage().sync(self._directory)
+        self.removed += len(over)
+        log.info(
+            "journal %s: the %d oldest segments were removed, as they are to be", self._directory, len(over)
+        )
+        return True
+
+    def _due(self, groups: list[list[Path]]) -> int:
+        """How many of the oldest are to go; the newest one stays."""
+        over = -math.inf if self._keep_seconds is None else self._clock() - self._keep_seconds
+        most = math.inf if self._keep_bytes is None else self._keep_bytes
+        size, users, blobs = 0, Counter[str](), dict[str, int]()
+        if self._keep_bytes is not None:
+            users.update(chain.from_iterable(self._references()))
+            blobs = {path.name: path.stat().st_size for path in self._blobs() if path.name in users}
+            size = sum(group[0].stat().st_size for group in groups) + sum(blobs.values())
+        for number, group in enumerate(groups[:-1]):
+            about = group[0].stat()
+            if about.st_mtime >= over and size <= most:
+                return number
+            size -= about.st_size
+            for ref in chain.from_iterable(self._refs.get(path.name) or () for path in group):
+                users[ref] -= 1
+                size -= 0 if users[ref] else blobs.get(ref, 0)
+        return max(0, len(groups) - 1)
 
     def _remove_blobs(self) -> None:
         old = [path for path in self._blobs() if path.stat().st_mtime < self._clock() - BLOB_GRACE]
         if not old:
             return
-        needed = self._referenced()
+        needed = set(chain.from_iterable(self._references()))
         if None in self._refs.values():  # nobody knows which blobs a damaged segment needs
             return
         for path in old:
@@ -202,11 +212,11 @@ class Maintenance:
     def _blobs(self) -> list[Path]:
         return [path for path in (self._directory / "blobs").glob("*/*") if path.is_file()]
 
-    def _referenced(self) -> set[str]:
-        """Blobs that any segment of any recorder refers to; a segment that was looked at never changes."""
+    def _references(self) -> Iterator[frozenset[str]]:
+        """Blobs that each segment of any recorder refers to; one that was looked at never changes."""
         known, names = self._refs, {path.name: path for _, path, _ in all_segments(self._directory)}
         self._refs = {name: known[name] if name in known else _refs_of(path) for name, path in names.items()}
-        return set().union(*filter(None, self._refs.values()))
+        return filter(None, self._refs.values())
 
 
 def _rows_of(path: Path) -> int | None:

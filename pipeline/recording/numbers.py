@@ -6,6 +6,7 @@
     a recorder is opened            reads them; what was not acknowledged in time comes again
     numbers up to the last one      left out: they are on disk
     the first one above it          no neighbour of the last one: what lies between is lost
+    a publisher is silent           for `SILENT`: its lines are forgotten, as each start is another publisher
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ Line = tuple[str, int, str]
 KEY = b"pzc.numbers"
 """Where a segment tells them."""
 
-_LINE, _MAX = ["publisher", "epoch", "topic"], "sequence_max"
+HEARD = b"pzc.heard"
+"""Where it tells when each of these publishers was heard last."""
+
+SILENT = 3_600_000_000
+"""In µs: by then a publisher has learned what is durable, or has ended."""
+
+_LINE, _MAX, _HEARD = ["publisher", "epoch", "topic"], "sequence_max", "received_at_max"
 
 
 class Numbers:
@@ -44,6 +51,7 @@ class Numbers:
     def __init__(self, footer: Mapping[bytes, bytes] | None = None, most: int = 10_000) -> None:
         lines: list[tuple[str, int, str, int]] = json.loads((footer or {}).get(KEY, b"[]"))
         self._last: dict[Line, int] = {(who, epoch, topic): number for who, epoch, topic, number in lines}
+        self._heard: dict[str, int] = json.loads((footer or {}).get(HEARD, b"{}"))
         self._most = most
         self._before: dict[tuple[str, int], dict[str, int]] = {}
         for (publisher, epoch, topic), number in self._last.items():
@@ -78,11 +86,22 @@ class Numbers:
 
     def note(self, table: pa.Table) -> pa.Table:
         """Rows that are written now, with the numbers for the footer of their segment."""
-        grouped: Any = table.group_by(_LINE).aggregate([("sequence", "max")])
-        for *line, number in zip(*(grouped[name].to_pylist() for name in (*_LINE, _MAX)), strict=True):
+        grouped: Any = table.group_by(_LINE).aggregate([("sequence", "max"), ("received_at", "max")])
+        heard = grouped[_HEARD].cast(pa.int64()).to_pylist()
+        told = zip(*(grouped[name].to_pylist() for name in (*_LINE, _MAX)), heard, strict=True)
+        for publisher, epoch, topic, number, received in told:
+            line = publisher, epoch, topic
+            self._heard[publisher] = received
             if number:  # original Pizcos have none
-                self._last[tuple(line)] = max(number, self._last.pop(tuple(line), 0))
-        for line in list(self._last)[: -self._most]:
-            del self._last[line]
+                self._last[line] = max(number, self._last.pop(line, 0))
+        self._forget(max(heard, default=0))
         lines = json.dumps([[*line, number] for line, number in self._last.items()])
-        return table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: lines})
+        about = {**(table.schema.metadata or {}), KEY: lines, HEARD: json.dumps(self._heard)}
+        return table.replace_schema_metadata(about)
+
+    def _forget(self, now: int) -> None:
+        """Publishers that are silent, and of too many lines the first ones."""
+        known = {publisher for publisher, _, _ in self._last}
+        self._heard = {each: self._heard.get(each, now) for each in known}
+        kept = [line for line in self._last if self._heard[line[0]] >= now - SILENT]
+        self._last = {line: self._last[line] for line in kept[-self._most :]}

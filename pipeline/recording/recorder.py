@@ -267,7 +267,7 @@ class Recorder:
             "pending": sum(s.pending for s in self.subscriptions),
             "removed_segments": self.maintenance.removed,
             "removed_blobs": self.maintenance.removed_blobs,
-            "paused": self._full,
+            "paused": self.paused,
             "error": "" if self.journal.error is None else str(self.journal.error),
         }
 

@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ...protocol.errors import JournalError
 from ..arrow import pa
@@ -33,6 +36,12 @@ GAP_COLUMNS = {
     "name": "agent", "topic": "topic", "first_missing": "first", "last_missing": "last", "count": "count",
 }  # fmt: skip
 """The same of the table of gaps."""
+
+ROWS = 1000
+"""Rows of a table that a page shows at most: each start of an agent is a publisher of its own."""
+
+BARS = 40
+"""Topics that have bars at most; of more, those with the most notifications."""
 
 _QUARANTINE = ["name", "topic", "error", "reason"]
 _ALARMS = ["rule", "severity", "name", "topic", "message", "received_at", "value"]
@@ -230,8 +239,11 @@ def drawn(uri: str, alt: str, caption: str = "", kind: str = "") -> str:
     return f'<figure{mark}><img src="{uri}" alt="{escape(alt)}">{legend}</figure>'
 
 
-def _table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
-    cells = [list(row) for row in rows]
+def _table(headers: Sequence[str], every: Iterable[Sequence[object]], caption: str) -> str:
+    rows = iter(every)
+    cells = [list(row) for row in islice(rows, ROWS)]
+    if more := sum(1 for _ in rows):
+        caption += f" The first {ROWS} rows; further ones: {more}."
     number = [bool(cells) and all(is_number(row[i]) for row in cells) for i in range(len(headers))]
     mark = [' class="n"' if right else "" for right in number]
     head = "".join(f'<th scope="col"{m}>{escape(h)}</th>' for h, m in zip(headers, mark, strict=True))
@@ -327,13 +339,16 @@ def _said(panel: Panel) -> str:
 def _topic_bars(statistics: pd.DataFrame | None, columns: Mapping[str, str], unit: str) -> str:
     if statistics is None or statistics.empty:
         return note("No notifications.")
-    names: Any = statistics[["name", "publisher", "topic"]].itertuples(index=False)
+    chosen = np.sort(np.argsort(-statistics["count"].to_numpy(float), kind="stable")[:BARS])
+    more, some = len(statistics) - len(chosen), statistics.iloc[chosen]
+    names: Any = some[["name", "publisher", "topic"]].itertuples(index=False)
     labels = [show(f"{name or publisher}  {topic}") for name, publisher, topic in names]
-    groups = {legend: statistics[column].astype(float).tolist() for legend, column in columns.items()}
+    groups = {legend: some[column].astype(float).tolist() for legend, column in columns.items()}
     if not any(number > 0 for numbers in groups.values() for number in numbers):
         return note("No topic has one above 0.")
+    left_out = f" Topics that are not drawn: {more}." if more else ""
     said = "; ".join(
         f"{label}: " + ", ".join(f"{legend} {show(numbers[i])} {unit}" for legend, numbers in groups.items())
         for i, label in enumerate(labels)
     )
-    return drawn(plots.svg(plots.bars(labels, groups, unit)), said, f"Logarithmic scale, {unit}.")
+    return drawn(plots.svg(plots.bars(labels, groups, unit)), said, f"Logarithmic scale, {unit}.{left_out}")

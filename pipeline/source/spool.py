@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,7 +36,7 @@ TAKEN = ".taken"
 """File that tells how many rows are somewhere else."""
 
 BYTES = 1 << 30
-"""Of segments that were not removed, beyond which nothing more is asked for."""
+"""Of segments that somebody needs, beyond which nothing more is asked for."""
 
 WHOLE = 1 << 40
 """A content of less bytes stands in its row: a blob would have to be kept for as long as the row is."""
@@ -49,6 +49,7 @@ class Spool:
         folder: created when absent.
         options: targets, name and bounds of the mailboxes.
         wait: seconds for which the process that had it before may still live.
+        most: bytes; see `BYTES`.
 
     Attributes:
         folder: as given.
@@ -59,7 +60,7 @@ class Spool:
         PzcError: when a publisher refuses, or an endpoint cannot be reached.
     """
 
-    def __init__(self, folder: Path, options: Options, wait: float = 0.0) -> None:
+    def __init__(self, folder: Path, options: Options, wait: float = 0.0, most: int = BYTES) -> None:
         self.folder, self._mailbox = folder, options.name or ""
         self._sizes = _Sizes()
         try:
@@ -71,7 +72,7 @@ class Spool:
             self.name = _name_in(folder)
             self._recorder = Recorder(
                 folder, options.targets, name=self.name, protocol=options.protocol(), policy=options.policy,
-                hold=lambda: self._sizes.bytes > BYTES, max_age=AGE, blob_bytes=WHOLE, storage=self._sizes,
+                hold=lambda: self._sizes.bytes > most, max_age=AGE, blob_bytes=WHOLE, storage=self._sizes,
             )  # fmt: skip
             self.remove(lambda *_: False)
         except BaseException:
@@ -112,11 +113,15 @@ class Spool:
         Args:
             is_over: gets the name that the offsets of a segment count by, its first and last offset.
         """
-        for (_, path), (following, _) in pairwise(segments(self.folder)):
+        listed, needed = segments(self.folder), 0
+        ends = [first for first, _ in listed[1:]]
+        for (_, path), end in zip_longest(listed, ends):
             recorder, first, _ = segment_span(path)
-            if is_over(recorder, first, following - 1):
+            if not is_over(recorder, first, (self.end if end is None else end) - 1):
+                needed += path.stat().st_size
+            elif end is not None:
                 path.unlink(missing_ok=True)
-        self._sizes.bytes = sum(path.stat().st_size for _, path in segments(self.folder))
+        self._sizes.bytes = needed
 
     @property
     def taken(self) -> int:
@@ -146,7 +151,7 @@ class Spool:
 
 
 class _Sizes(Storage):
-    """Knows how large all files are."""
+    """Knows how large the files are that somebody needs."""
 
     bytes = 0
 

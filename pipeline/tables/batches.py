@@ -24,6 +24,7 @@ import msgspec
 from ...protocol import limits
 from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
+from ..schema import LAST_TIME
 from .again import AGAIN, Again, Filed
 from .apart import apart
 from .commit_log import Commit
@@ -61,7 +62,12 @@ class Settings:
     @property
     def width(self) -> int:
         """Width of the windows in µs."""
-        return round(self.window * 1e6)
+        return _micros(self.window)
+
+
+def _micros(seconds: float) -> int:
+    """As µs; what is longer than the calendar is as long as that."""
+    return round(min(seconds * 1e6, LAST_TIME))
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,7 @@ class Stage:
             copies=self._copies,
             damaged=[msgspec.structs.replace(one, found=now) for one in found],
             width=self._settings.width,
-            lateness=round(self._settings.lateness * 1e6),
+            lateness=_micros(self._settings.lateness),
         )
 
     def batch(self, number: int, state: State, commit: Commit, windows: int, seconds: float) -> Batch:

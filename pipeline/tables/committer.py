@@ -158,10 +158,10 @@ class Committer:
         closed = self.state.apply(commit)
         commit.added += stage_windows(self.stage, label, closed, self.state.width, self.storage)
         self.move_in(commit.added)
-        self._log.append(commit)
-        for place in commit.removed:
+        for place in commit.removed:  # killed now, they stay; behind the record they would go at once
             with suppress(FileNotFoundError):
                 os.utime(self.root / place, None if now is None else (now, now))
+        self._log.append(commit)
         if self._log.is_long:
             self._log.roll(self.state.encode())
         if commit.reports or commit.damaged:  # else nothing has changed of what these tell

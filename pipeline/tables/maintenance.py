@@ -68,7 +68,8 @@ class Maintenance:
             self._committer.storage.remove(self._leaving.popleft()[1])
         if self._keep_days is not None:
             today = datetime.datetime.fromtimestamp(now, datetime.UTC).date()
-            self._take_out(self._folders.expired(today - datetime.timedelta(self._keep_days)), [], now)
+            kept = min(self._keep_days, today.toordinal() - 1)  # no calendar goes on before the year 1
+            self._take_out(self._folders.expired(today - datetime.timedelta(kept)), [], now)
         for made in range(MERGES):
             folder, files = self._folders.due(now)
             if not files:

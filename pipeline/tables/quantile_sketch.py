@@ -44,15 +44,18 @@ class Figures(msgspec.Struct, array_like=True):
             return
         count = self.count + other.count
         difference = other.mean - self.mean
-        self.mean = other.mean if not self.count else self.mean + difference * other.count / count
+        if math.isfinite(difference):
+            self.mean = other.mean if not self.count else self.mean + difference * other.count / count
+        else:  # a sum of infinite numbers, whose differences are none
+            self.mean = self.mean * self.count / count + other.mean * other.count / count
         self.squares += other.squares + difference * difference * self.count * other.count / count
         self.count = count
         self.least, self.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
         self.bins = {**self.bins, **{i: self.bins.get(i, 0) + number for i, number in other.bins.items()}}
 
     def std(self) -> float | None:
-        """Standard deviation of the population; None without numbers."""
-        return math.sqrt(max(0.0, self.squares) / self.count) if self.count else None
+        """Standard deviation of the population; None without numbers, NaN with an infinite one."""
+        return math.sqrt(max(self.squares, 0.0) / self.count) if self.count else None
 
     def quantile(self, share: float) -> float | None:
         """The number below which ``share`` (0 to 1) of them are, within 1 %; None without numbers."""

@@ -177,9 +177,8 @@ class _Following:
         """The next batch; None when there is nothing new."""
         began, committer = time.monotonic(), self._committer
         state = committer.state
-        known = {each.file for each in state.damaged if not self._has_changed(each)}
         pace = self._pace
-        found = self._unread.look(state.offsets, known, pace.max_files, time.time(), pace.max_rows)
+        found = self._unread.look(state.offsets, state.damaged, pace.max_files, time.time(), pace.max_rows)
         self.unsettled = found.unsettled
         if not found.segments and not found.damaged:
             return None
@@ -198,13 +197,6 @@ class _Following:
         made = stage.batch(self._number, state, commit, windows, time.monotonic() - began)
         self._number += 1
         return made
-
-    def _has_changed(self, damage: Damage) -> bool:
-        """Whether a segment may have been put right since it was found to be damaged."""
-        try:
-            return (self._unread.journal / damage.file).stat().st_ctime_ns // 1000 > damage.found
-        except OSError:
-            return False
 
 
 def tell_damage(damaged: Sequence[Damage]) -> None:
@@ -238,7 +230,7 @@ def backfill(
     check_journal(journal)
     settings.rules.check()
     began = time.monotonic()
-    times = _micros(first), _micros(last + datetime.timedelta(1)) - 1
+    times = _micros(first), _micros(last) + DAY - 1
     with claimed(directory) as root, opened_tables(root, settings, workers) as committer:
         return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
 

@@ -8,19 +8,23 @@
     its footer is bad, and it is young            looked at again: somebody may be copying it
     its footer is bad, and it is older            damaged
     named as damaged before, and not changed      passed over
+    some are waiting to be given                  given, before the journal is listed again
+    passed over or given before                   no more than its name is looked at
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from ..arrow import pq
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
-from ..schema import segment_recorder, segment_span, segments
+from ..schema import entries_of, segment_recorder, segment_span, told_by
 from .files import NEVER, extent
 from .interval_set import IntervalSet
 from .summary import Damage
@@ -70,12 +74,13 @@ class Unread:
     def __init__(self, journal: Path, settle: float = SETTLE) -> None:
         self.journal, self._settle = journal, settle
         self._passed: set[str] = set()
-        self._waiting: dict[str, Segment] = {}
+        self._waiting = deque[Segment]()
+        self._judged_again: dict[str, int] = {}
 
     def look(
         self,
         done: Mapping[str, IntervalSet],
-        damaged: Collection[str],
+        damaged: Iterable[Damage],
         most: int,
         now: float,
         rows: int | None = None,
@@ -84,7 +89,7 @@ class Unread:
 
         Args:
             done: offsets that were handled, by recorder.
-            damaged: names of segments that are known to be.
+            damaged: segments that are known to be; one that has changed since it was found is judged again.
             most: segments to give at most.
             now: Unix seconds.
             rows: after which no further segment is given; None for no bound.
@@ -92,57 +97,95 @@ class Unread:
         Raises:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
         """
-        listed = [path for _, path in segments(self.journal)]
-        names = {path.name for path in listed}
-        self._passed &= names
-        self._waiting = {name: each for name, each in self._waiting.items() if name in names}
         bad: list[Damage] = []
+        unsettled = False if self._waiting else self._list(done, damaged, now, bad)
+        given: list[Segment] = []
+        room = sys.maxsize if rows is None else rows
+        while self._waiting and len(given) < most and room > 0:
+            each = self._waiting.popleft()
+            given.append(each)
+            room -= each.rows
+            self._passed.add(Path(each.path).name)
+        return Found(given, bad, unsettled)
+
+    def _list(
+        self, done: Mapping[str, IntervalSet], damaged: Iterable[Damage], now: float, bad: list[Damage]
+    ) -> bool:
+        """Let segments wait that are not known yet; whether one of them is unsettled."""
+        known, changed = self._told(damaged)
+        listed, waiting = self._fresh(), list[Segment]()
         unsettled = False
         for path, following in zip_longest(listed, listed[1:]):
-            if path.name in self._passed or path.name in self._waiting or path.name in damaged:
+            if path.name in known:
                 continue
             try:
-                self._judge(path, following, done)
+                if (segment := self._judged(path, following, done)) is not None:
+                    waiting.append(segment)
             except SegmentGone:
                 continue
             except SegmentDamaged as exc:
                 if _age(path, now) < self._settle:
                     unsettled = True
-                else:
-                    bad.append(Damage(path.name, exc.rows, 0, exc.reason))
-        given: list[Segment] = []
-        room = sys.maxsize if rows is None else rows
-        for each in sorted(self._waiting.values(), key=lambda each: (each.oldest, each.path))[:most]:
-            if room <= 0:
-                break
-            given.append(each)
-            room -= each.rows
-            self._passed.add(Path(each.path).name)
-            del self._waiting[Path(each.path).name]
-        return Found(given, bad, unsettled)
+                    continue
+                bad.append(Damage(path.name, exc.rows, 0, exc.reason))
+            if path.name in changed:
+                self._judged_again[path.name] = changed[path.name]
+        self._waiting.extend(sorted(waiting, key=lambda each: (each.oldest, each.path)))
+        return unsettled
 
-    def _judge(self, path: Path, following: Path | None, done: Mapping[str, IntervalSet]) -> None:
-        """Pass a segment over, or let it wait."""
+    def _fresh(self) -> list[Path]:
+        """Segments that were neither given nor passed over, in order; there may be very many others."""
+        names, fresh = set[str](), list[os.DirEntry[str]]()
+        for entry in entries_of(self.journal):
+            names.add(entry.name)
+            if entry.name not in self._passed:
+                fresh.append(entry)
+        self._passed &= names
+        return [path for _, path, covered in told_by(fresh) if not covered]
+
+    def _told(self, damaged: Iterable[Damage]) -> tuple[set[str], dict[str, int]]:
+        """Of damaged segments those that are as they were found, and the times of those that may not be."""
+        known, changed = set[str](), dict[str, int]()
+        for each in damaged:
+            time = _changed(self.journal / each.file)
+            # A time that is to come, of another clock, is behind whatever was found; it counts once.
+            if time <= each.found or time == self._judged_again.get(each.file):
+                known.add(each.file)
+            else:
+                changed[each.file] = time
+                self._passed.discard(each.file)
+        return known, changed
+
+    def _judged(self, path: Path, following: Path | None, done: Mapping[str, IntervalSet]) -> Segment | None:
+        """A segment that is to wait; None for one that is passed over."""
         recorder, first, last = segment_span(path)
         handled = done.get(recorder, IntervalSet())
         if last is None and following is not None and segment_recorder(following) == recorder:
             last = segment_span(following)[1] - 1
         if last is not None and handled.covers(first, last):
             self._passed.add(path.name)
-            return
+            return None
         with opened(path) as file:
             footer = file.metadata
         offsets = extent(footer, "offset")
         if footer.num_rows and (offsets is None or not handled.covers(*offsets)):
-            self._waiting[path.name] = describe(path, footer)
-        else:
-            self._passed.add(path.name)
+            return describe(path, footer)
+        self._passed.add(path.name)
+        return None
 
 
 def describe(path: Path, footer: pq.FileMetaData) -> Segment:
     """A segment as its footer tells of it; without figures, it may hold rows of any time."""
     oldest, newest = extent(footer, "received_at") or (0, NEVER)
     return Segment(str(path), footer.num_rows, oldest, newest)
+
+
+def _changed(path: Path) -> int:
+    """When a file was changed, µs since 1970; 0 for one that is gone."""
+    try:
+        return path.stat().st_ctime_ns // 1000
+    except OSError:
+        return 0
 
 
 def _age(path: Path, now: float) -> float:

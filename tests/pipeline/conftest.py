@@ -58,6 +58,13 @@ class Sender:
         return [self.row(topic, content, i) for i, content in enumerate(contents, first)]
 
 
+def append(journal: Journal, row: JournalRow) -> int:
+    """Take a row, and write what is due, as a recorder does; its offset."""
+    offset = journal.take(row)
+    journal.tick()
+    return offset
+
+
 @pytest.fixture(scope="session")
 def make_sender() -> type[Sender]:
     return Sender
@@ -76,7 +83,7 @@ def record(tmp_path: Path) -> Callable[..., Path]:
         directory = tmp_path / "journal"
         with Journal(directory, recorder=recorder) as journal:
             for row in rows:
-                journal.append(row)
+                append(journal, row)
         return directory
 
     return write

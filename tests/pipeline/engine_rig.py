@@ -16,7 +16,7 @@ from pzc.pipeline.tables.unread import Unread
 from pzc.pipeline.tables.work import Inline, Task, Work
 from pzc.protocol.frames import PZC00
 
-from tests.pipeline.conftest import Sender, damage_content
+from tests.pipeline.conftest import Sender, append, damage_content
 
 SECRET = "a key of the lab"
 MINUTE = 60_000_000
@@ -70,7 +70,7 @@ def record(journal: Path, recorder: str, rows: Iterable[JournalRow]) -> Path:
     before = set(journal.glob("segment-*")) if journal.is_dir() else set[Path]()
     with Journal(journal, recorder=recorder) as open_journal:
         for row in rows:
-            open_journal.append(row)
+            append(open_journal, row)
     (path,) = set(journal.glob("segment-*")) - before
     return path
 

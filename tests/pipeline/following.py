@@ -14,6 +14,8 @@ from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.run import Pace, run
 from pzc.pipeline.tables.work import Inline, Workers
 
+from tests.pipeline.conftest import append
+
 DAY = 86_400_000
 START = 1_700_000_000_000
 
@@ -68,7 +70,7 @@ class Lab:
         """Write rows as one segment."""
         with Journal(self.journal, recorder=recorder) as journal:
             for row in rows:
-                journal.append(row)
+                append(journal, row)
 
     def settings(self, key: Any = "a key of the lab", **options: Any) -> Settings:
         return Settings(make_decoder(key, journal=self.journal), **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import resource
 import time
@@ -16,6 +17,7 @@ from pzc.pipeline.recording.journal import JournalRow
 from pzc.pipeline.schema import LAST_TIME
 from pzc.pipeline.snapshot import Tables
 from pzc.pipeline.tables.partition_writer import PartitionWriter
+from pzc.pipeline.tables.run import backfill
 from pzc.pipeline.tables.summary import Report, parts_of
 from pzc.testing import Timings
 
@@ -126,3 +128,18 @@ def test_rows_of_long_texts_are_filed_before_they_are_many(long_texts: list[Jour
             writer.take(make_decoder("a key of the lab").decode(batch([row])))
     assert counted(writer.report) >= 6
     assert counted(writer.end()) == 8
+
+
+def test_windows_and_their_patience_may_be_longer_than_the_calendar(lab: Lab) -> None:
+    lab.record(Sender().rows("v", [1.0] * 3, 1))
+    (made,) = lab.run(lab.settings(window=1e300, lateness=1e300))
+    assert (made.notifications, made.windows) == (3, 0)
+    assert lab.run(lab.settings(window=1e300, lateness=1e300)) == []
+
+
+def test_all_days_of_the_calendar_are_made_anew(lab: Lab) -> None:
+    lab.record(Sender().rows("v", [1.0] * 3, 1))
+    made, days = backfill(
+        lab.journal, lab.tables, lab.settings(), lab.workers, datetime.date.min, datetime.date.max
+    )
+    assert (made.notifications, len(days)) == (3, 1)

@@ -24,7 +24,7 @@ from pzc.pipeline.tables.run import Pace, backfill, run
 from pzc.pipeline.tables.work import Inline
 from pzc.protocol.errors import JournalError
 
-from tests.pipeline.conftest import a_row
+from tests.pipeline.conftest import a_row, append
 from tests.pipeline.recorder_rig import await_
 
 KEY = "a key of the lab"
@@ -52,7 +52,7 @@ def test_a_reader_that_finds_a_recorder_dead_keeps_the_next_one_from_nothing(tmp
     reader = threading.Timer(0.1, os.close, (held,))
     reader.start()
     with Journal(tmp_path, recorder="r") as journal:
-        assert journal.append(a_row(0)) == 0
+        assert append(journal, a_row(0)) == 0
     reader.join()
 
 
@@ -151,7 +151,7 @@ def test_whoever_may_not_ask_goes_on_without(tmp_path: Path, caplog: pytest.LogC
 
 def test_a_journal_that_no_recorder_writes_is_read_as_it_is(tmp_path: Path) -> None:
     with Journal(tmp_path, recorder="r") as journal:
-        journal.append(a_row(0))
+        append(journal, a_row(0))
         flush(tmp_path)
         assert journal.pending_rows == 1
 

@@ -11,7 +11,7 @@ from pzc.pipeline.recording.inspecting import inspect
 from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import segments
 
-from tests.pipeline.conftest import a_row
+from tests.pipeline.conftest import a_row, append
 
 
 class Removing(Decoder):
@@ -29,7 +29,7 @@ class Removing(Decoder):
 def journal_of_two(home: Path) -> None:
     for number in range(2):
         with Journal(home, recorder="r") as journal:
-            journal.append(a_row(number))
+            append(journal, a_row(number))
 
 
 def test_a_segment_that_is_removed_meanwhile_is_not_damaged(tmp_path: Path) -> None:

@@ -18,17 +18,17 @@ from pzc.protocol.errors import JournalError
 from pzc.testing import FakeClock
 
 from tests.effort import many
-from tests.pipeline.conftest import a_row, sequences
+from tests.pipeline.conftest import a_row, append, sequences
 
 
 def test_a_directory_that_comes_back_gets_everything(tmp_path: Path, clock: FakeClock) -> None:
     home, away = tmp_path / "journal", tmp_path / "away"
     with Journal(home, recorder="r", clock=clock) as journal:
-        journal.append(a_row(0))
+        append(journal, a_row(0))
         home.rename(away)
         with pytest.raises(JournalError, match="cannot be written"):
             journal.commit()
-        journal.append(a_row(1))
+        append(journal, a_row(1))
         away.rename(home)
         assert journal.commit() == 1
     assert sequences(home) == [0, 1]
@@ -38,7 +38,7 @@ def test_a_full_disk_leaves_no_part_of_a_segment(
     tmp_path: Path, small_files: Callable[[int | None], None]
 ) -> None:
     with Journal(tmp_path, recorder="r") as journal:
-        journal.append(a_row(content=os.urandom(100_000)))
+        append(journal, a_row(content=os.urandom(100_000)))
         small_files(50_000)
         with pytest.raises(JournalError, match="File too large"):
             journal.commit()
@@ -49,7 +49,7 @@ def test_a_full_disk_leaves_no_part_of_a_segment(
 def test_a_full_disk_loses_no_row(tmp_path: Path, small_files: Callable[[int | None], None]) -> None:
     with Journal(tmp_path, recorder="r") as journal:
         for sequence in range(3):
-            journal.append(a_row(sequence, os.urandom(100_000)))
+            append(journal, a_row(sequence, os.urandom(100_000)))
         small_files(50_000)
         with pytest.raises(JournalError):
             journal.commit()
@@ -62,7 +62,7 @@ def test_a_blob_that_cannot_be_written_keeps_its_row_back(
     tmp_path: Path, small_files: Callable[[int | None], None]
 ) -> None:
     with Journal(tmp_path, recorder="r") as journal:
-        journal.append(a_row(content=bytes(BLOB_BYTES + 1)))
+        append(journal, a_row(content=bytes(BLOB_BYTES + 1)))
         small_files(50_000)
         with pytest.raises(JournalError):
             journal.commit()
@@ -78,13 +78,13 @@ def test_a_segment_whose_folder_was_not_synced_is_not_durable(
             raise OSError("no sync")
 
     with Journal(tmp_path, recorder="r") as journal:
-        journal.append(a_row(0))
+        append(journal, a_row(0))
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", refuse_folders)
             with pytest.raises(JournalError, match="no sync"):
                 journal.commit()
         assert journal.durable_offset == -1
-        journal.append(a_row(1))
+        append(journal, a_row(1))
     assert sequences(tmp_path) == [0, 1]
 
 
@@ -93,7 +93,7 @@ def test_a_segment_appears_by_its_rename_only(tmp_path: Path, monkeypatch: pytes
         raise OSError("no rename")
 
     with Journal(tmp_path, recorder="r") as journal:
-        journal.append(a_row())
+        append(journal, a_row())
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", refuse)
             with pytest.raises(JournalError, match="no rename"):
@@ -107,7 +107,7 @@ def test_a_want_of_threads_for_blobs_keeps_every_row(tmp_path: Path, monkeypatch
 
     with Journal(tmp_path, recorder="r") as journal:
         for sequence in range(2):
-            journal.append(a_row(sequence, bytes([sequence]) * (BLOB_BYTES + 1)))
+            append(journal, a_row(sequence, bytes([sequence]) * (BLOB_BYTES + 1)))
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
             with pytest.raises(JournalError, match="new thread"):
@@ -120,7 +120,7 @@ def test_a_failed_write_does_not_raise_in_append(tmp_path: Path) -> None:
     home = tmp_path / "journal"
     with Journal(home, recorder="r", max_bytes=1) as journal:
         home.rename(tmp_path / "away")
-        assert journal.append(a_row(0)) == 0
+        assert append(journal, a_row(0)) == 0
         assert isinstance(journal.error, JournalError)
         (tmp_path / "away").rename(home)
 
@@ -129,7 +129,7 @@ def test_success_clears_the_error(tmp_path: Path) -> None:
     home = tmp_path / "journal"
     with Journal(home, recorder="r", max_bytes=1) as journal:
         home.rename(tmp_path / "away")
-        journal.append(a_row(0))
+        append(journal, a_row(0))
         (tmp_path / "away").rename(home)
         journal.commit()
         assert journal.error is None
@@ -138,7 +138,7 @@ def test_success_clears_the_error(tmp_path: Path) -> None:
 def test_a_failure_and_its_end_are_logged_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     home = tmp_path / "journal"
     with Journal(home, recorder="r") as journal:
-        journal.append(a_row(0))
+        append(journal, a_row(0))
         home.rename(tmp_path / "away")
         for _ in range(3):
             with pytest.raises(JournalError):
@@ -152,7 +152,7 @@ def test_after_a_failure_the_next_attempt_waits(tmp_path: Path, clock: FakeClock
     home = tmp_path / "journal"
     with Journal(home, recorder="r", max_bytes=1, retry=1.0, clock=clock) as journal:
         home.rename(tmp_path / "away")
-        journal.append(a_row(0))
+        append(journal, a_row(0))
         (tmp_path / "away").rename(home)
         clock.now += 0.5
         assert journal.tick() == -1
@@ -164,9 +164,9 @@ def test_a_full_memory_refuses_rows_and_says_why(tmp_path: Path, clock: FakeCloc
     home = tmp_path / "journal"
     with Journal(home, recorder="r", max_bytes=1, max_pending=3000, clock=clock) as journal:
         home.rename(tmp_path / "away")
-        journal.append(a_row(0, bytes(2000)))
+        append(journal, a_row(0, bytes(2000)))
         with pytest.raises(JournalError, match=r"unwritten bytes.*cannot be written"):
-            journal.append(a_row(1, bytes(2000)))
+            append(journal, a_row(1, bytes(2000)))
         (tmp_path / "away").rename(home)
     assert sequences(home) == [0]
 
@@ -175,21 +175,22 @@ def test_a_full_memory_takes_rows_again_once_it_could_be_written(tmp_path: Path,
     home = tmp_path / "journal"
     with Journal(home, recorder="r", max_bytes=1, max_pending=3000, clock=clock) as journal:
         home.rename(tmp_path / "away")
-        journal.append(a_row(0, bytes(2000)))
+        append(journal, a_row(0, bytes(2000)))
         (tmp_path / "away").rename(home)
         clock.now += 2
-        assert journal.append(a_row(1, bytes(2000))) == 1
+        journal.tick()
+        assert append(journal, a_row(1, bytes(2000))) == 1
 
 
 def test_one_row_larger_than_the_memory_limit_is_taken(tmp_path: Path) -> None:
     with Journal(tmp_path, recorder="r", max_pending=1000) as journal:
-        assert journal.append(a_row(content=bytes(5000))) == 0
+        assert append(journal, a_row(content=bytes(5000))) == 0
 
 
 def test_closing_reports_rows_that_could_not_be_written(tmp_path: Path) -> None:
     home = tmp_path / "journal"
     journal = Journal(home, recorder="r")
-    journal.append(a_row())
+    append(journal, a_row())
     home.rename(tmp_path / "away")
     with pytest.raises(JournalError, match="cannot be written"):
         journal.close()
@@ -214,10 +215,10 @@ def test_a_row_that_cannot_be_stored_is_refused_and_spoils_no_other(
     tmp_path: Path, fields: dict[str, object]
 ) -> None:
     with Journal(tmp_path, recorder="r") as journal:
-        journal.append(a_row(0))
+        append(journal, a_row(0))
         with pytest.raises(JournalError, match="cannot be stored"):
-            journal.append(a_row(1)._replace(**fields))
-        journal.append(a_row(2))
+            append(journal, a_row(1)._replace(**fields))
+        append(journal, a_row(2))
     assert sequences(tmp_path) == [0, 2]
 
 
@@ -237,7 +238,7 @@ def test_whatever_happens_each_row_is_written_once_and_in_order(steps: list[str]
         count = 0
         for step in steps:
             if step == "append":
-                assert journal.append(a_row(count, bytes(300))) == count
+                assert append(journal, a_row(count, bytes(300))) == count
                 count += 1
             elif step == "tick":
                 journal.tick()

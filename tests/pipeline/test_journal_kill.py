@@ -34,7 +34,8 @@ if stop_at:
 sequence = 0
 while True:
     for _ in range(20):
-        journal.append(JournalRow((b"h", b"s", os.urandom(500), b"m", b"g"), "a", "t", sequence, 1.7e9))
+        journal.take(JournalRow((b"h", b"s", os.urandom(500), b"m", b"g"), "a", "t", sequence, 1.7e9))
+        journal.tick()
         sequence += 1
     print(journal.commit(), flush=True)
 """
@@ -104,7 +105,8 @@ def test_a_recorder_that_was_killed_continues_where_the_disk_ends(
     kill_when_it_stopped(start(moment))
     last = offsets(tmp_path / "journal")[-1]
     with Journal(tmp_path / "journal", recorder="r") as journal:
-        journal.append(JournalRow((b"", b"", b"", b"", b""), "a", "t", 0, 1.7e9))
+        journal.take(JournalRow((b"", b"", b"", b"", b""), "a", "t", 0, 1.7e9))
+        journal.tick()
     assert offsets(tmp_path / "journal") == list(range(last + 2))
 
 

@@ -17,11 +17,13 @@ from pzc.protocol.errors import JournalError
 from pzc.protocol.link_messages import Row
 
 
-def burst(*rows: int, topic: str = "v", epoch: int = 1, publisher: str = "psu") -> Burst:
+def burst(
+    *rows: int, topic: str = "v", epoch: int = 1, publisher: str = "psu", received: float = 1.0
+) -> Burst:
     """Notifications of these numbers."""
     made = [Row(number, 1000, "", "msgpack", b"\x01", msgid=b"id") for number in rows]
     topics, headers = [topic] * len(rows), [b"PZC01"] * len(rows)
-    return Burst(publisher, "psu", epoch, "", 1.0, topics, headers, made, lambda: None)
+    return Burst(publisher, "psu", epoch, "", received, topics, headers, made, lambda: None)
 
 
 def written(home: Path, *bursts: Burst) -> None:
@@ -85,6 +87,19 @@ def test_the_lines_that_were_written_to_last_are_known() -> None:
         footer = known.note(rows.table("r", 0)).schema.metadata
     again = Numbers(footer)
     assert [len(again.fresh(burst(1, topic=topic))[0].rows) for topic in "abc"] == [0, 1, 0]
+
+
+def test_publishers_that_are_silent_for_an_hour_are_forgotten(tmp_path: Path) -> None:
+    written(tmp_path, burst(1, publisher="before"))
+    written(tmp_path, burst(1, publisher="psu"), burst(1, publisher="cam", received=3000.0))
+    with Journal(tmp_path, recorder="r") as journal:
+        assert taken(journal, burst(1, publisher="before")) == ([], [])
+        assert taken(journal, burst(1)) == ([], [])
+    written(tmp_path, burst(2, publisher="cam", received=4000.0))
+    written(tmp_path, burst(3, publisher="cam", received=8000.0))
+    with Journal(tmp_path, recorder="r") as journal:
+        assert taken(journal, burst(1)) == ([1], [])
+        assert taken(journal, burst(3, publisher="cam")) == ([], [])
 
 
 def test_a_segment_whose_numbers_are_none_is_named(tmp_path: Path) -> None:

@@ -52,3 +52,13 @@ def test_infinite_numbers_count_and_break_nothing() -> None:
     total = together([[math.inf, 1.0], [-math.inf]])
     assert (total.count, total.least, total.greatest) == (3, -math.inf, math.inf)
     assert total.quantile(0.5) == pytest.approx(1.0, rel=0.0101)
+
+
+@pytest.mark.parametrize(
+    "groups", [[[math.inf, 1.0, 2.0]], [[math.inf], [1.0, 2.0]], [[1.0, 2.0], [math.inf]]]
+)
+def test_with_an_infinite_number_the_mean_is_infinite_and_the_deviation_no_number(
+    groups: list[list[float]],
+) -> None:
+    total = together(groups)
+    assert (total.mean, total.std()) == (math.inf, pytest.approx(math.nan, nan_ok=True))

@@ -18,7 +18,7 @@ from pzc.pipeline.recording.maintenance import BLOB_GRACE, Maintenance
 from pzc.pipeline.schema import all_segments, compacted_name, segment_name, segment_recorder, segments
 from pzc.protocol.limits import Limits
 
-from tests.pipeline.conftest import a_row, sequences, written
+from tests.pipeline.conftest import a_row, append, sequences, written
 
 START = time.time() // 86_400 * 86_400 + 43_200
 COMPACT_AGE = Limits().compact_age
@@ -39,7 +39,7 @@ def journal_of(home: Path, count: int, content: Callable[[int], bytes] = lambda 
         for segment in range(count):
             for row in range(2):
                 number = 2 * segment + row
-                journal.append(a_row(number, content(number)))
+                append(journal, a_row(number, content(number)))
             journal.commit()
     touch(home, START)
 
@@ -109,7 +109,7 @@ def test_offsets_go_on_behind_a_compacted_segment(tmp_path: Path, clock: Clock) 
     clock.now += 86_400
     settle(maintenance_of(tmp_path, clock, compact=True))
     with Journal(tmp_path, recorder="r") as journal:
-        assert journal.append(a_row(6)) == 6
+        assert append(journal, a_row(6)) == 6
 
 
 def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, clock: Clock) -> None:
@@ -117,7 +117,7 @@ def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, cl
     for _ in range(4):
         with Journal(tmp_path, recorder="r") as journal:
             for _each in range(9):
-                journal.append(a_row(journal.next_offset))
+                append(journal, a_row(journal.next_offset))
                 journal.commit()
         touch(tmp_path, START)
         clock.now = START + COMPACT_AGE + 1
@@ -252,6 +252,24 @@ def test_old_segments_are_removed_by_bytes(tmp_path: Path, clock: Clock) -> None
     assert sequences(tmp_path) == [6, 7, 8, 9]
 
 
+@pytest.mark.parametrize("keep", [{"keep_seconds": 120.0}, {"keep_bytes": 1}])
+def test_whatever_is_due_is_removed_by_one_look_at_the_journal(
+    tmp_path: Path, clock: Clock, keep: dict[str, Any]
+) -> None:
+    journal_of(tmp_path, 5)
+    clock.now += 150
+    maintenance = maintenance_of(tmp_path, clock, **keep)
+    assert maintenance.step()
+    assert (sequences(tmp_path), maintenance.removed) == ([8, 9], 4)
+
+
+def test_blobs_that_go_with_their_segments_make_room_for_others(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 4, lambda number: bytes([number // 3]) * (BLOB_BYTES + 1))
+    maintenance = maintenance_of(tmp_path, clock, keep_bytes=BLOB_BYTES * 5 // 2)
+    assert maintenance.step()
+    assert (sequences(tmp_path), maintenance.removed) == ([4, 5, 6, 7], 2)
+
+
 def test_a_removed_segment_does_not_come_back_by_those_it_stood_for(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 3)
     clock.now += 86_400
@@ -281,7 +299,7 @@ def test_blobs_go_when_nothing_refers_to_them_any_more(tmp_path: Path, clock: Cl
 def test_a_blob_that_is_needed_again_is_young_again(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 1, lambda _: bytes(BLOB_BYTES + 1))
     with Journal(tmp_path, recorder="r") as journal:
-        journal.append(a_row(2, bytes(BLOB_BYTES + 1)))
+        append(journal, a_row(2, bytes(BLOB_BYTES + 1)))
     (blob,) = (path for path in (tmp_path / "blobs").rglob("*") if path.is_file())
     assert blob.stat().st_mtime != START
 

@@ -240,3 +240,20 @@ def test_a_topic_without_rate_shows_a_dash(tmp_path: Path, statistics: pd.DataFr
 )
 def test_a_cell_is_short_and_readable(value: object, text: str) -> None:
     assert show(value) == text
+
+
+def test_of_very_many_topics_and_gaps_a_page_shows_some_and_counts_the_others(
+    statistics: pd.DataFrame, tmp_path: Path
+) -> None:
+    many = pd.concat([statistics.iloc[:1]] * 1200, ignore_index=True)
+    many["topic"] = [f"t{number}" for number in range(1200)]
+    many.loc[700, "count"] = 41
+    gap = {"name": "psu", "topic": "t", "first_missing": 1, "last_missing": 1, "count": 1}
+    page = Page(write_report(tmp_path, Results(statistics=many, gaps=pd.DataFrame([gap] * 1001))).read_text())
+    assert len(page.all("tr")) == 2 * (1 + 1000)
+    assert "The first 1000 rows; further ones: 200." in page.text
+    assert "The first 1000 rows; further ones: 1." in page.text
+    assert "Topics that are not drawn: 1160." in page.text
+    (bars, *_) = [each["alt"] for each in page.all("img") if "Hz" in (each["alt"] or "")]
+    assert bars is not None
+    assert ("t700:" in bars, "t38:" in bars, "t39:" in bars) == (True, True, False)

@@ -15,6 +15,7 @@ from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.recorder import Recorder
 from pzc.pipeline.source.mailboxes import kept
+from pzc.pipeline.source.spool import Spool
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.commit_log import FOLDER as LOG
 from pzc.pipeline.tables.run import Pace, run
@@ -89,6 +90,22 @@ def test_what_is_stored_is_not_kept_in_the_spool_and_offsets_go_on(
     assert len(list((tmp_path / FOLDER).glob("segment-*"))) == 1
     assert sorted(post.rows("notifications", "offset")) == list(range(12))
     assert len(set(post.rows("notifications", "recorder"))) == 1
+
+
+def test_a_segment_beyond_the_bounds_of_the_spool_holds_up_nobody_once_it_is_stored(
+    publishers: Publishers, tmp_path: Path
+) -> None:
+    hand = publishers.start()
+    post = Post(tmp_path, hand)
+    post.open()
+    hand.ask("publish", "v", 4)
+    with Spool(tmp_path / FOLDER, post.options, most=1) as spool:
+        await_(lambda: spool.end == 4)
+        assert spool.status()["paused"]
+        spool.remove(lambda *_: True)
+        assert not spool.status()["paused"]
+        hand.ask("publish", "v", 2)
+        await_(lambda: spool.end == 6)
 
 
 def test_a_spool_that_is_lost_loses_nothing_that_comes_later(publishers: Publishers, tmp_path: Path) -> None:

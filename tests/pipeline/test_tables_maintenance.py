@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -105,6 +106,38 @@ def test_days_that_are_too_old_go_from_all_tables(lab: Lab, committer: Committer
     maintenance.work(NOW + 3 * DAY)
     tables = pzc.tables(lab.tables)
     assert [tables.files(name) for name in ("notifications", "quarantine", "alarms", "windows")] == [[]] * 4
+
+
+def test_more_days_than_the_calendar_has_keep_all(lab: Lab, committer: Committer) -> None:
+    Maintenance(committer, 10**12, NOW).work(NOW)
+    assert len(numbers(pzc.tables(lab.tables))) == 12
+
+
+class DyingBehindARecord(Storage):
+    """Ends when a record is in the log."""
+
+    def append(self, file: BinaryIO, content: bytes) -> None:
+        super().append(file, content)
+        raise Killed
+
+    def cut(self, file: BinaryIO, size: int) -> None:
+        """Whoever is killed cuts nothing."""
+
+
+def test_a_snapshot_stays_readable_when_a_run_is_killed_behind_the_record_that_takes_files_out(
+    lab: Lab,
+) -> None:
+    before = pzc.tables(lab.tables)
+    for path in before.files("notifications"):
+        os.utime(path, (NOW, NOW))
+    killed = Committer(lab.tables, Inline(), DyingBehindARecord())
+    with pytest.raises(Killed):
+        Maintenance(killed, None, NOW).work(NOW + DAY)
+    killed.close()
+    again = Committer(lab.tables, Inline(), Storage())
+    Maintenance(again, None, NOW + DAY).work(NOW + DAY)
+    again.close()
+    assert numbers(before) == list(range(1, 13))
 
 
 def test_a_kill_at_any_step_loses_and_repeats_nothing(lab: Lab) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from pzc.pipeline.schema import compacted_name
 from pzc.pipeline.tables.interval_set import IntervalSet
+from pzc.pipeline.tables.summary import Damage
 from pzc.pipeline.tables.unread import Found, Unread
 from pzc.protocol.errors import JournalError
 
@@ -31,6 +32,13 @@ def add(journal: Path, *numbers: int, recorder: str = "a") -> Path:
 
 def look(unread: Unread, most: int = 100, now: float = LATER, **done: list[int]) -> Found:
     return unread.look({name: IntervalSet(runs) for name, runs in done.items()}, (), most, now)
+
+
+def change(path: Path, content: bytes) -> None:
+    """Write a file anew, at another time than it had."""
+    before = path.stat().st_ctime_ns
+    while path.stat().st_ctime_ns == before:
+        path.write_bytes(content)
 
 
 def names(found: Found) -> list[str]:
@@ -115,3 +123,39 @@ def test_a_segment_of_a_newer_form_is_refused(journal: Path) -> None:
     pq.write_table(table.replace_schema_metadata({"pzc.journal": "9"}), path)
     with pytest.raises(JournalError, match="has form 9"):
         look(Unread(journal))
+
+
+def test_a_journal_is_not_listed_again_while_some_of_it_waits(journal: Path) -> None:
+    early, late = add(journal, 1), add(journal, 3)
+    unread = Unread(journal)
+    assert names(look(unread, 1)) == [early.name]
+    earlier = add(journal, 2, recorder="b")
+    assert names(look(unread, 1)) == [late.name]
+    assert names(look(unread, 1)) == [earlier.name]
+
+
+def test_a_damaged_segment_is_judged_again_once_when_its_time_is_to_come(journal: Path) -> None:
+    path = add(journal, 1)
+    content = path.read_bytes()
+    path.write_bytes(content[:-100])
+    unread = Unread(journal, settle=0.0)
+
+    def judged() -> list[str]:
+        found = unread.look({}, [Damage(path.name, None, 0, "torn", found=0)], 100, LATER)
+        return [*(each.file for each in found.damaged), *names(found)]
+
+    assert judged() == [path.name]
+    assert judged() == []
+    change(path, content)
+    assert judged() == [path.name]
+    assert judged() == []
+
+
+def test_a_copy_in_the_place_of_a_segment_that_was_given_and_was_damaged_is_given(journal: Path) -> None:
+    path = add(journal, 1)
+    unread = Unread(journal)
+    assert names(look(unread)) == [path.name]
+    damage = Damage(path.name, 1, 0, "damaged within", found=path.stat().st_ctime_ns // 1000)
+    assert names(unread.look({}, [damage], 100, LATER)) == []
+    change(path, path.read_bytes())
+    assert names(unread.look({}, [damage], 100, LATER)) == [path.name]
