@@ -27,7 +27,7 @@ class Answering:
         declared: what is said of topics.
         subscriber: the reader's; None: nothing is wanted, only told.
         transport: by which was asked, for one without a link.
-        lets_wait: the reader may let whoever publishes wait for its mailbox.
+        lets_wait: the reader may let whoever publishes wait for it.
     """
 
     def __init__(
@@ -112,9 +112,10 @@ class Answering:
             raise PolicyRefused(
                 f"policy {policy.name} is none of a link that {'keeps' if keeps else 'loses'}"
             )
-        if policy.when_full == "block" and not self._lets_wait:
+        if "block" in (policy.name, policy.when_full) and not self._lets_wait:
             raise PolicyRefused(
-                "a mailbox that lets publish wait (when_full='block') takes the role operator"
+                "block, and a mailbox with when_full='block', lets publish wait: it takes the role operator; "
+                "ask for latest, drop, or a mailbox that drops its oldest, or sign with an operator's key"
             )
         about = Advertised() if keeps and topic == ANY else self._subscribers.routes.about(topic)
         about.check(topic, policy, self._transport)
