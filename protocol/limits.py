@@ -1,7 +1,6 @@
 """Every time that is waited and every bound that is kept, in one frozen object.
 
-Code reads ``limits.current.NAME`` when it needs a value. A deployment changes values in the table
-``[limits]`` of ``pzc.toml``; tests replace all of them with `pzc.testing.Timings`.
+Code reads ``limits.current.NAME``. ``[limits]`` of ``pzc.toml`` changes values, `pzc.testing.Timings` all.
 """
 
 from __future__ import annotations
@@ -185,6 +184,12 @@ class Limits:
     filters: int = 1 << 18
     """Different filters of one PUB endpoint."""
 
+    marks: int = 2000
+    """Subscriptions to what one agent broadcasts that wait for their mark."""
+
+    marks_per_key: int = 1000
+    """Subscriptions with one key that wait for their mark at one agent."""
+
     early_notifications: int = 10_000
     """Notifications that may arrive before the publisher's confirmation."""
 
@@ -364,11 +369,7 @@ current = Limits()
 
 
 def use(limits: Limits) -> Limits:
-    """Let other limits hold in this process from now on; returns what held before.
-
-    Args:
-        limits: what agents, links and calls that begin from now on go by.
-    """
+    """Let others hold for agents, links and calls here that begin from now on; what held before."""
     global current
     before, current = current, limits
     return before
@@ -394,7 +395,6 @@ def changed(limits: Limits, table: Mapping[str, Any], where: str) -> Limits:
             near = get_close_matches(name, kinds, n=1, cutoff=0.0)[0]
             raise ConfigError(f"{where}: {name} is no limit; did you mean {near}?")
         if isinstance(value, bool) or not isinstance(value, (kind, int)) or not value >= 0:
-            expected = f"expected {kind.__name__} of 0 or more"
-            raise ConfigError(f"{where}: {name} = {value!r} cannot be used; {expected}")
+            raise ConfigError(f"{where}: {name} = {value!r} cannot be used; expected {kind.__name__} >= 0")
         values[name] = kind(value)
     return replace(limits, **values)

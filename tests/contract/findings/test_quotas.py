@@ -158,3 +158,30 @@ def test_the_processes_of_one_key_leave_room_for_another_at_a_registry(
             with Agent(protocol=signed_by("admin")) as client:
                 assert client.request("cam", "info", TIMEOUT)["rep_endpoint"] == cam.rep_endpoint
             assert connected(one)
+
+
+@finding("4.8")
+def test_the_subscriptions_of_one_key_that_wait_for_their_mark_leave_room_for_another() -> None:
+    word = {"pzc": "placed", "mark": "nobody.1", "topic": "t"}
+
+    def asked() -> object:
+        try:
+            return alice.request(publisher.rep_endpoint, word, TIMEOUT)
+        except Refused as exc:
+            return str(exc)
+
+    with (
+        Timings(marks_per_key=1),
+        Agent(protocol=signed_by("admin"), discovery=False) as publisher,
+        Agent(protocol=signed_by("alice"), discovery=False) as alice,
+        Agent(protocol=signed_by("bob"), discovery=False) as bob,
+    ):
+        waiting = [in_thread(asked) for _ in range(4)]
+        with bob.subscribe(publisher.rep_endpoint, "t", transport="tcp") as inbox:
+            publisher.publish("t", 7)
+            assert inbox.recv(TIMEOUT).content == 7
+        for thread, _ in waiting:
+            thread.join(TIMEOUT)
+        told = [answer for _, (answer,) in waiting]
+        assert {"pzc": "placed", "placed": False} in told
+        assert any("with this key already (marks_per_key = 1)" in str(each) for each in told)
