@@ -7,7 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, Key, Keyring, Protocol, Proxy, Refused, Server, UnknownName, lock
+from pzc import (
+    Agent,
+    Key,
+    Keyring,
+    Policy,
+    Protocol,
+    Proxy,
+    Refused,
+    Server,
+    UnknownName,
+    drop,
+    lock,
+    mailbox,
+)
 from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
@@ -185,3 +198,22 @@ def test_the_subscriptions_of_one_key_that_wait_for_their_mark_leave_room_for_an
         told = [answer for _, (answer,) in waiting]
         assert {"pzc": "placed", "placed": False} in told
         assert any("with this key already (marks_per_key = 1)" in str(each) for each in told)
+
+
+@finding("4.8")
+@pytest.mark.parametrize("policy", [drop(), mailbox()], ids=["drop", "mailbox"])
+def test_the_topics_and_keys_that_one_key_wants_leave_room_for_another(policy: Policy) -> None:
+    with (
+        Timings(interests_per_key=3),
+        Agent(protocol=signed_by("admin"), discovery=False) as publisher,
+        Agent(protocol=signed_by("alice"), discovery=False) as alice,
+        Agent(protocol=signed_by("bob"), discovery=False) as bob,
+    ):
+        first = alice.subscribe(publisher.rep_endpoint, "t", policy=policy, key=["a", "b"])
+        with pytest.raises(Refused, match=r"has 3 topics and keys here already \(interests_per_key = 3\)"):
+            alice.subscribe(publisher.rep_endpoint, "t", policy=policy, key="c", transport="tcp")
+        inbox = bob.subscribe(publisher.rep_endpoint, "t", policy=policy, key="c")
+        publisher.publish("t", 7, key="c")
+        assert inbox.recv(TIMEOUT).content == 7
+        first.close()
+        alice.subscribe(publisher.rep_endpoint, "t", policy=policy, key="c")
