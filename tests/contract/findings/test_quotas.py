@@ -15,6 +15,7 @@ from pzc import (
     Protocol,
     Proxy,
     Refused,
+    Role,
     Server,
     UnknownName,
     drop,
@@ -217,3 +218,15 @@ def test_the_topics_and_keys_that_one_key_wants_leave_room_for_another(policy: P
         assert inbox.recv(TIMEOUT).content == 7
         first.close()
         alice.subscribe(publisher.rep_endpoint, "t", policy=policy, key="c")
+
+
+def test_one_way_calls_that_are_refused_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    keyring = Keyring([KEYS["admin"], Key(SECRETS["alice"], "alice", Role.OBSERVER)], KEYS["admin"])
+    with (
+        Server(Gate(), protocol=Protocol(keyring=keyring), discovery=False) as server,
+        Proxy(server.rep_endpoint, protocol=signed_by("alice", "alice"), timeout=TIMEOUT) as alice,
+    ):
+        for _ in range(3):
+            alice.count.oneway()
+        until(lambda: server.statistics()["counts"].get("refused_RoleRefused") == 3)
+    assert len([each for each in caplog.messages if "one-way request" in each]) == 1
