@@ -198,7 +198,7 @@ class InstantiateRefused(Refused):
 
 
 class PolicyRefused(Refused):
-    """The publisher does not offer the requested policy."""
+    """The publisher does not offer the requested policy, or not to this key."""
 
 
 class MailboxTaken(Refused):

@@ -19,7 +19,6 @@ class Limits:
     """Times in seconds, sizes in bytes, other bounds in pieces."""
 
     # Signs of life
-
     silence: float = 4.0
     """Seconds without a sign of life after which whoever holds, reads or publishes something is gone."""
 
@@ -54,7 +53,6 @@ class Limits:
     """Seconds for which the name of an agent that is gone can be taken only with the key that it had."""
 
     # Calls
-
     call_recovery: float = 3.0
     """Seconds after the loss of its connection within which a call asks a silent peer for its result."""
 
@@ -131,7 +129,6 @@ class Limits:
     """Seconds that a server process may take until it serves."""
 
     # Connections
-
     connections: int = 256
     """Unix connections of one agent; more are turned away and use TCP."""
 
@@ -175,7 +172,6 @@ class Limits:
     """Seconds that a sender waits at most; beyond them more than `send_waiting` may wait."""
 
     # Notifications
-
     topic_beat: float = 1.0
     """Seconds between two messages that tell the last number of every topic."""
 
@@ -184,6 +180,12 @@ class Limits:
 
     filters: int = 1 << 18
     """Different filters of one PUB endpoint."""
+
+    marks: int = 2000
+    """Subscriptions to what one agent broadcasts that wait for their mark."""
+
+    marks_per_key: int = 1000
+    """Subscriptions with one key that wait for their mark at one agent."""
 
     early_notifications: int = 10_000
     """Notifications that may arrive before the publisher's confirmation."""
@@ -209,6 +211,9 @@ class Limits:
     links_per_key: int = 500
     """Links of one publisher that the holders of one key have."""
 
+    interests_per_key: int = 2_000_000
+    """Topics and keys that the holders of one key want of one publisher, by links and mailboxes."""
+
     link_keep: float = 300.0
     """Seconds after which the link of a reader that was silent ends; until then what it loses is counted."""
 
@@ -225,7 +230,6 @@ class Limits:
     """Bytes of answers that may wait behind the rest of a message; a reader that takes none is given up."""
 
     # Mailboxes
-
     mail_block: float = 30.0
     """Seconds that a publication waits for room in mailboxes with ``when_full="block"``."""
 
@@ -257,7 +261,6 @@ class Limits:
     """Topics and keys of one mailbox."""
 
     # Discovery
-
     heartbeats_wait: float = 0.5
     """Seconds for which heartbeats may wait, to be heard together."""
 
@@ -292,7 +295,6 @@ class Limits:
     """Topics of one agent that are announced."""
 
     # Shared memory and what is remembered
-
     shared_blocks: int = 8
     """Blocks of one writer on one connection; so many messages can be held by its reader without a copy."""
 
@@ -333,7 +335,6 @@ class Limits:
     """Bytes of a MessagePack content up to which the keys of its maps are not looked at."""
 
     # Tables
-
     stored_content: int = 64 << 20
     """Bytes of the largest content that a pipeline decodes."""
 
@@ -383,16 +384,15 @@ def changed(limits: Limits, table: Mapping[str, Any], where: str) -> Limits:
         where: where the table stands, for messages.
 
     Raises:
-        ConfigError: for an unknown name, with the nearest one, or a value that is no number of its kind or
-            below 0.
+        ConfigError: for an unknown name, with the nearest one, or a value of another kind or below 0.
     """
     kinds: dict[str, type[Any]] = {field.name: type(getattr(limits, field.name)) for field in fields(Limits)}
     values: dict[str, Any] = {}
     for name, value in table.items():
         kind = kinds.get(name)
         if kind is None:
-            near = get_close_matches(name, kinds, n=1, cutoff=0.0)[0]
-            raise ConfigError(f"{where}: {name} is no limit; did you mean {near}?")
+            near = get_close_matches(name, kinds, 1, 0.0)
+            raise ConfigError(f"{where}: {name} is no limit; did you mean {near[0]}?")
         if isinstance(value, bool) or not isinstance(value, (kind, int)) or not value >= 0:
             expected = f"expected {kind.__name__} of 0 or more"
             raise ConfigError(f"{where}: {name} = {value!r} cannot be used; {expected}")

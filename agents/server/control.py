@@ -31,7 +31,7 @@ from ...protocol.contents import as_text, control, is_word
 from ...protocol.errors import Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.link_messages import LinkMessage
-from ...protocol.quotas import Quotas
+from ...protocol.quotas import Quotas, Shares
 from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
@@ -122,7 +122,8 @@ class Control:
         self._publisher = publisher
         self._describe = describe
         self._stop = stop
-        self._unplaced: list[tuple[Call, str, str]] = []
+        self._unplaced: dict[Call, tuple[str, str]] = {}
+        self._shares = Shares("marks", "subscriptions wait for their mark here")
         self.words: dict[str, Word] = {
             "placed": self._on_placed,
             "future": self._future,
@@ -226,26 +227,42 @@ class Control:
         self._loop.call(partial(self._placed, request, content))
 
     def _placed(self, request: Call, content: dict[str, Any]) -> None:
-        entry = (request, as_text(content.get("mark")), as_text(content.get("topic")))
-        self._unplaced.append(entry)
-        self.on_filters()
-        if entry in self._unplaced:
-            self._loop.call_later(PLACED_TIMEOUT, partial(self._give_up, entry))
+        mark, topic = as_text(content.get("mark")), as_text(content.get("topic"))
+        if self._publisher.has_mark(mark):
+            self._tell_placed(request, mark, topic)
+            return
+        try:
+            self._shares.need(request.key_id, 1, "subscribe to fewer at once, or over links")
+        except Refused as exc:
+            self._replies.refuse(request, exc)
+            return
+        self._shares.add(request.key_id)
+        self._unplaced[request] = mark, topic
+        self._loop.call_later(PLACED_TIMEOUT, partial(self._give_up, request))
 
-    def _give_up(self, entry: tuple[Call, str, str]) -> None:
-        if entry in self._unplaced:
-            self._unplaced.remove(entry)
-            self._replies.reply(entry[0], {"pzc": "placed", "placed": False})
+    def _give_up(self, request: Call) -> None:
+        if self._waited(request):
+            self._replies.reply(request, {"pzc": "placed", "placed": False})
+
+    def _waited(self, request: Call) -> bool:
+        """It waits no longer; False when it did not."""
+        waited = self._unplaced.pop(request, None) is not None
+        self._shares.add(request.key_id, -waited)
+        return waited
 
     def on_filters(self) -> None:
         """Answer whoever waits for a mark that has arrived."""
-        for entry in [e for e in self._unplaced if self._publisher.has_mark(e[1])]:
-            self._unplaced.remove(entry)
-            answer = {
-                "epoch": self._describe()["epoch"], "last": self._publisher.last_at(entry[1]),
-                "types": self._publisher.types_of(entry[2]),
-            }  # fmt: skip
-            self._replies.reply(entry[0], {"pzc": "placed", "placed": True, **answer})
+        arrived = [each for each in self._unplaced.items() if self._publisher.has_mark(each[1][0])]
+        for request, (mark, topic) in arrived:
+            self._waited(request)
+            self._tell_placed(request, mark, topic)
+
+    def _tell_placed(self, request: Call, mark: str, topic: str) -> None:
+        answer = {
+            "epoch": self._describe()["epoch"], "last": self._publisher.last_at(mark),
+            "types": self._publisher.types_of(topic),
+        }  # fmt: skip
+        self._replies.reply(request, {"pzc": "placed", "placed": True, **answer})
 
 
 def _word(content: object) -> str | None:

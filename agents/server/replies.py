@@ -7,9 +7,10 @@ its sender can read (`ARRAYS`, `REFERENCES`).
 from __future__ import annotations
 
 import logging
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any
 
+from ...delivery.throttle import Throttle
 from ...protocol import original, serializers
 from ...protocol.codec import too_large
 from ...protocol.contents import RETURN, portable, raised, refusal
@@ -63,6 +64,7 @@ class Replies:
         self._agent_id = agent_id
         self._counters = counters
         self._count = protocol.counter()
+        self._logged: dict[str, Throttle] = {}
         self.rep_endpoint = ""
         """As originals are told it."""
 
@@ -134,12 +136,16 @@ class Replies:
         self._counters.add("requests_refused")
         self._counters.add(f"refused_{type(error).__name__}")
 
+    def _may_log(self, key_id: str) -> bool:
+        """Once a minute for each key: its holders could fill the log else."""
+        return self._logged.setdefault(key_id, Throttle(1 / 60)).admit(monotonic())
+
     def encode_refusal(self, request: Call, error: Exception) -> Packed:
         """Count a refusal, and what tells it."""
         sender = printable(request.caller.agent)
         if not isinstance(error, PzcError):
             logger.error("request %s of %s failed", request.message.msgid, sender, exc_info=error)
-        if request.oneway:
+        if request.oneway and self._may_log(request.key_id):
             logger.warning("one-way request of %s was refused: %s", sender, printable(str(error)))
         self.count_refusal(error)
         if request.caller.session is None:

@@ -69,10 +69,10 @@ def test_a_link_obeys_no_other_key_of_the_same_agent() -> None:
 
     with (
         Agent(protocol=protocol(0)) as agent,
-        UnixReader(agent, wish("t"), protocol=protocol(0)) as reader,
+        UnixReader(agent, wish("t", "drop"), protocol=protocol(0)) as reader,
         pytest.raises(Refused, match="another key"),
     ):
-        UnixReader(agent, wish("t"), protocol=protocol(1), link=reader.link, me=reader.me)
+        UnixReader(agent, wish("t", "drop"), protocol=protocol(1), link=reader.link, me=reader.me)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_an_observer_may_link() -> None:
     keyring = Keyring.from_key("a long secret of a", Role.OBSERVER)
     with (
         Agent(protocol=Protocol(keyring=keyring)) as agent,
-        UnixReader(agent, wish("t"), protocol=Protocol(keyring=keyring)) as reader,
+        UnixReader(agent, wish("t", "drop"), protocol=Protocol(keyring=keyring)) as reader,
     ):
         agent.publish("t", 1)
         assert reader.take(1)[0].content == 1

@@ -71,6 +71,15 @@ def test_the_oldest_session_ends_when_there_are_many(access: Access) -> None:
     assert access.user(sessions[1]) == User("alice", True)
 
 
+def test_the_sessions_of_one_user_end_none_of_another() -> None:
+    users = {"t" * 20: User("alice", True), "u" * 20: User("bob")}
+    access = Access(users, None, [], secure=False)
+    kept = str(access.begin("t" * 20))
+    for _ in range(MOST_SESSIONS + 1):
+        access.begin("u" * 20)
+    assert access.user(kept) == User("alice", True)
+
+
 def test_anybody_looks_where_it_is_open_but_not_with_a_session_that_ended() -> None:
     access = Access({}, User(VIEWER), [], secure=False)
     assert access.user("") == User(VIEWER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ....delivery.kept import MAX_BYTES
+from ....protocol import limits
 from ....protocol.errors import PolicyRefused, Refused
 from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Row, Run
 from ..declared import Declared
@@ -27,7 +28,7 @@ class Answering:
         declared: what is said of topics.
         subscriber: the reader's; None: nothing is wanted, only told.
         transport: by which was asked, for one without a link.
-        lets_wait: the reader may let whoever publishes wait for its mailbox.
+        lets_wait: the reader may let whoever publishes wait for it.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Answering:
             else subscriber.kind
         )
         self._found: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
+        self._others: int | None = None  # of the other links of the key, interests and keys
         self._room = MAX_BYTES
         self._known: dict[str, dict[str, int]] = {}
 
@@ -88,8 +90,7 @@ class Answering:
                 routes.about(wanted.topic).check_transport(wanted.topic, self._transport)
             else:
                 self._check(subscriber, wanted)
-                if subscriber.size + 1 + len(wanted.keys or ()) > MAX_KEYS:
-                    raise Refused(f"a link has at most {MAX_KEYS} interests and keys")
+                self._check_size(subscriber, subscriber.size + 1 + len(wanted.keys or ()))
             self._declared.judge(wanted.topic, wanted.type)
             if command.initial:
                 self._retain(wanted)
@@ -112,14 +113,30 @@ class Answering:
             raise PolicyRefused(
                 f"policy {policy.name} is none of a link that {'keeps' if keeps else 'loses'}"
             )
-        if policy.when_full == "block" and not self._lets_wait:
+        if "block" in (policy.name, policy.when_full) and not self._lets_wait:
             raise PolicyRefused(
-                "a mailbox that lets publish wait (when_full='block') takes the role operator"
+                "block, and a mailbox with when_full='block', lets publish wait: it takes the role operator; "
+                "ask for latest, drop, or a mailbox that drops its oldest, or sign with an operator's key"
             )
         about = Advertised() if keeps and topic == ANY else self._subscribers.routes.about(topic)
         about.check(topic, policy, self._transport)
         if isinstance(subscriber, MailboxSubscriber):
             subscriber.check_room(wanted)
+
+    def _check_size(self, subscriber: Subscriber, size: int) -> None:
+        if size > MAX_KEYS:
+            raise Refused(f"a link has at most {MAX_KEYS} interests and keys")
+        if self._others is None:
+            key_id, links = subscriber.owner.key_id, self._subscribers.links.values()
+            self._others = sum(
+                each.size for each in links if each is not subscriber and each.owner.key_id == key_id
+            )
+        most = limits.current.interests_per_key
+        if self._others + size > most:
+            raise Refused(
+                f"no room: this key has {self._others + subscriber.size} topics and keys here already "
+                f"(interests_per_key = {most}); ask for all keys, or close what is not read"
+            )
 
     def _retain(self, wanted: Wanted) -> None:
         alike = wanted.topic, wanted.keys

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,8 @@ from typing import Any
 VIEWER = "viewer"
 """Who watches without a name of their own."""
 
-MOST_SESSIONS = 256
-"""The oldest one ends when there are more."""
+MOST_SESSIONS = 64
+"""Of one user, whose oldest one ends when there are more."""
 
 TOKEN = 16
 """Characters that a token has at least."""
@@ -72,7 +71,7 @@ class Access:
         self._open_to = open_to
         self._hosts = frozenset(host.lower() for host in hosts)
         self.secure = secure
-        self._sessions: OrderedDict[bytes, User] = OrderedDict()
+        self._sessions: dict[bytes, User] = {}
 
     def asked_rightly(self, host: str) -> bool:
         """Whether a request is meant for this page: a page of another name cannot be led here by its DNS."""
@@ -92,8 +91,9 @@ class Access:
             return None
         session = secrets.token_urlsafe(32)
         self._sessions[_digest(session)] = found[0]
-        while len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+        theirs = [each for each, user in self._sessions.items() if user == found[0]]
+        for each in theirs[:-MOST_SESSIONS]:
+            del self._sessions[each]
         return session
 
     def user(self, session: str) -> User | None:

@@ -46,8 +46,8 @@ COOKIE = "pzc_monitor"
 PACE, PATIENCE = 0.25, 10.0
 """Seconds between two messages to a page, and for which it may leave one unread."""
 
-MOST_BODY, MOST_PAGES = 65_536, 64
-"""Bytes of a request, and pages that are open at a time."""
+MOST_BODY, MOST_PAGES, MOST_OF_ONE = 65_536, 64, 32
+"""Bytes of a request, and pages that are open at a time, of all users and of each one."""
 
 
 class Guard:
@@ -185,8 +185,9 @@ class MonitorPage:
 
     async def _events(self, socket: WebSocket) -> None:
         session = socket.cookies.get(COOKIE, "")
-        if self._access.user(session) is None or len(self._pages) >= MOST_PAGES:
-            await socket.close(4401)
+        user = self._access.user(session)
+        if user is None or not self._has_room(user):
+            await socket.close(4401 if user is None else 4429)
             return
         await socket.accept()
         page = Page()
@@ -203,6 +204,10 @@ class MonitorPage:
             await run_in_threadpool(self._leave, page, session)
             with contextlib.suppress(RuntimeError, WebSocketDisconnect):
                 await socket.close()
+
+    def _has_room(self, user: User) -> bool:
+        theirs = [self._access.user(session) for session in self._pages.values()].count(user)
+        return len(self._pages) < MOST_PAGES and theirs < MOST_OF_ONE
 
     def _leave(self, page: Page, session: str) -> None:
         """What a page took is given back when it is gone, unless its user has another one."""

@@ -7,6 +7,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -241,3 +242,12 @@ def test_a_websocket_of_another_page_is_refused(operated: Monitor) -> None:
         "Sec_WebSocket_Key": "AAAAAAAAAAAAAAAAAAAAAA==",
     }  # fmt: skip
     assert operated.ask("GET", "/events", None, Origin="http://evil.example", **upgrade)[0] == 403
+
+
+def test_the_pages_of_one_user_leave_room_for_those_of_another(bench: Console, folder: Path) -> None:
+    users = [f"{name}={keyring(folder, name, KEY)}" for name in ("carol", "dave")]
+    with Monitor(bench, "--operator", users[0], "--operator", users[1]) as monitor, ExitStack() as stack:
+        monitor.enter("carol")
+        assert {stack.enter_context(monitor.page()) for _ in range(70)} == {101, 403}
+        monitor.enter("dave")
+        assert stack.enter_context(monitor.page()) == 101

@@ -9,7 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, Key, Keyring, PolicyRefused, Protocol, Proxy, Role, RoleRefused, Server, lock, mailbox
+from pzc import (
+    Agent,
+    Key,
+    Keyring,
+    Policy,
+    PolicyRefused,
+    Protocol,
+    Proxy,
+    Role,
+    RoleRefused,
+    Server,
+    block,
+    lock,
+    mailbox,
+)
 
 from tests.contract.findings.marks import finding
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply
@@ -146,13 +160,20 @@ def test_a_pickle_signed_with_the_own_key_runs_no_code(endpoint: str, tmp_path: 
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("policy", [mailbox(when_full="block"), block()], ids=["mailbox", "block"])
 @pytest.mark.parametrize(
     ("key", "transport"), [(SERVER, "tcp"), (WALL, "tcp"), (WALL, "unix")], ids=["own", "observer", "unix"]
 )
-def test_no_key_below_an_operator_lets_a_server_wait_for_its_mailbox(
-    endpoint: str, transport: str, key: Key
+def test_no_key_below_an_operator_lets_a_server_wait_for_its_reader(
+    endpoint: str, transport: str, key: Key, policy: Policy
 ) -> None:
     with Agent(protocol=Protocol(keyring=Keyring([SERVER, key], key)), discovery=False) as reader:
-        with pytest.raises(PolicyRefused, match="takes the role operator"):
-            reader.subscribe(endpoint, "t", policy=mailbox(when_full="block"), transport=transport)
+        with pytest.raises(PolicyRefused, match="takes the role operator; ask for latest, drop"):
+            reader.subscribe(endpoint, "t", policy=policy, transport=transport)
         reader.subscribe(endpoint, "t", policy=mailbox(), transport=transport)
+
+
+@TRANSPORTS
+def test_an_operator_may_let_a_server_wait(endpoint: str, transport: str) -> None:
+    with Agent(protocol=Protocol(keyring=Keyring([SERVER, RACK], RACK)), discovery=False) as reader:
+        assert reader.subscribe(endpoint, "t", policy=block(), transport=transport).policy.name == "block"

@@ -53,6 +53,22 @@ def test_notifications_are_signed_with_the_publishing_key(ring: Path) -> None:
         assert Protocol(keyring=Keyring([everybody])).parse(each)[1] == "v"
 
 
+@pytest.mark.parametrize(
+    ("publish", "secret"),
+    [('publish = "everybody"\n', "the secret of everybody who looks"), ("", "the secret that is set")],
+    ids=["it names one", "it names none"],
+)
+def test_a_key_that_is_set_beside_a_keyring_signs_notifications_unless_the_file_says_who_publishes(
+    ring: Path, monkeypatch: pytest.MonkeyPatch, publish: str, secret: str
+) -> None:
+    ring.write_text(PUBLISHING.replace('publish = "everybody"\n', publish), encoding="utf-8")
+    monkeypatch.setenv("PZC_KEYRING", str(ring))
+    monkeypatch.setenv("PZC_KEY", "the secret that is set")
+    with Agent(discovery=False) as agent, strangers(agent) as heard:
+        agent.publish("v", 1)
+        assert heard()[4].endswith(Key(secret).key_id.encode())
+
+
 @finding("4.5")
 @pytest.mark.parametrize(
     ("policy", "transport"),

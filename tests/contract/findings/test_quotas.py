@@ -7,7 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from pzc import Agent, Key, Keyring, Protocol, Proxy, Refused, Server, UnknownName, lock
+from pzc import (
+    Agent,
+    Key,
+    Keyring,
+    Policy,
+    Protocol,
+    Proxy,
+    Refused,
+    Role,
+    Server,
+    UnknownName,
+    drop,
+    lock,
+    mailbox,
+)
 from pzc.testing import Timings
 
 from tests.contract.findings.marks import finding
@@ -158,3 +172,61 @@ def test_the_processes_of_one_key_leave_room_for_another_at_a_registry(
             with Agent(protocol=signed_by("admin")) as client:
                 assert client.request("cam", "info", TIMEOUT)["rep_endpoint"] == cam.rep_endpoint
             assert connected(one)
+
+
+@finding("4.8")
+def test_the_subscriptions_of_one_key_that_wait_for_their_mark_leave_room_for_another() -> None:
+    word = {"pzc": "placed", "mark": "nobody.1", "topic": "t"}
+
+    def asked() -> object:
+        try:
+            return alice.request(publisher.rep_endpoint, word, TIMEOUT)
+        except Refused as exc:
+            return str(exc)
+
+    with (
+        Timings(marks_per_key=1),
+        Agent(protocol=signed_by("admin"), discovery=False) as publisher,
+        Agent(protocol=signed_by("alice"), discovery=False) as alice,
+        Agent(protocol=signed_by("bob"), discovery=False) as bob,
+    ):
+        waiting = [in_thread(asked) for _ in range(4)]
+        with bob.subscribe(publisher.rep_endpoint, "t", transport="tcp") as inbox:
+            publisher.publish("t", 7)
+            assert inbox.recv(TIMEOUT).content == 7
+        for thread, _ in waiting:
+            thread.join(TIMEOUT)
+        told = [answer for _, (answer,) in waiting]
+        assert {"pzc": "placed", "placed": False} in told
+        assert any("with this key already (marks_per_key = 1)" in str(each) for each in told)
+
+
+@finding("4.8")
+@pytest.mark.parametrize("policy", [drop(), mailbox()], ids=["drop", "mailbox"])
+def test_the_topics_and_keys_that_one_key_wants_leave_room_for_another(policy: Policy) -> None:
+    with (
+        Timings(interests_per_key=3),
+        Agent(protocol=signed_by("admin"), discovery=False) as publisher,
+        Agent(protocol=signed_by("alice"), discovery=False) as alice,
+        Agent(protocol=signed_by("bob"), discovery=False) as bob,
+    ):
+        first = alice.subscribe(publisher.rep_endpoint, "t", policy=policy, key=["a", "b"])
+        with pytest.raises(Refused, match=r"has 3 topics and keys here already \(interests_per_key = 3\)"):
+            alice.subscribe(publisher.rep_endpoint, "t", policy=policy, key="c", transport="tcp")
+        inbox = bob.subscribe(publisher.rep_endpoint, "t", policy=policy, key="c")
+        publisher.publish("t", 7, key="c")
+        assert inbox.recv(TIMEOUT).content == 7
+        first.close()
+        alice.subscribe(publisher.rep_endpoint, "t", policy=policy, key="c")
+
+
+def test_one_way_calls_that_are_refused_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    keyring = Keyring([KEYS["admin"], Key(SECRETS["alice"], "alice", Role.OBSERVER)], KEYS["admin"])
+    with (
+        Server(Gate(), protocol=Protocol(keyring=keyring), discovery=False) as server,
+        Proxy(server.rep_endpoint, protocol=signed_by("alice", "alice"), timeout=TIMEOUT) as alice,
+    ):
+        for _ in range(3):
+            alice.count.oneway()
+        until(lambda: server.statistics()["counts"].get("refused_RoleRefused") == 3)
+    assert len([each for each in caplog.messages if "one-way request" in each]) == 1

@@ -333,9 +333,9 @@ def test_the_links_of_one_key_leave_room_for_another(signed_by: Callable[[str], 
         Agent(protocol=signed_by("guest"), discovery=False) as guest,
         Agent(protocol=signed_by("alice"), discovery=False) as alice,
     ):
-        guest.subscribe(publisher.rep_endpoint, "t", policy=block(), transport="unix")
+        guest.subscribe(publisher.rep_endpoint, "t", key="k", transport="unix")
         with pytest.raises(Refused, match="this key has 1 links"):
-            guest.subscribe(publisher.rep_endpoint, "t", policy=block(), transport="tcp")
+            guest.subscribe(publisher.rep_endpoint, "t", key="k", transport="tcp")
         inbox = alice.subscribe(publisher.rep_endpoint, "t", policy=block(), transport="tcp")
         publisher.publish("t", 7)
         assert inbox.recv(TIMEOUT).content == 7

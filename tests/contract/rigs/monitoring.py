@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -80,6 +82,18 @@ class Monitor:
             return answer.status, told, json.loads(text) if text.startswith("{") else text
         finally:
             connection.close()
+
+    @contextmanager
+    def page(self) -> Iterator[int]:
+        """A websocket of a page; the status with which it was taken."""
+        headers = {
+            "Host": self.host, "Origin": self.address.rstrip("/"), "Cookie": self.cookie, "Connection": "Upgrade",
+            "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        }  # fmt: skip
+        with closing(http.client.HTTPConnection(self.host, timeout=PATIENCE)) as connection:
+            connection.request("GET", "/events", headers=headers)
+            yield connection.getresponse().status
 
     def enter(self, name: str) -> None:
         """Open a session for a user."""
