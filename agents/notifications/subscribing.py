@@ -218,6 +218,7 @@ class Subscribing:
         merged = make(on_close)
         self.merged[merged] = None
         try:
+            self._check_open()  # by now `close` would find it
             watching.begin(merged, timeout)
         except BaseException:
             merged.close()
