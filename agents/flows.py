@@ -18,6 +18,7 @@ from .interfaces import Watching
 from .naming.connections import Connections
 from .naming.naming import Naming
 from .naming.watching import Flowing, followers, graph_of
+from .notifications.listening import check
 from .notifications.merged import Make, Merged
 from .notifications.subscribing import OnClose
 from .notifications.subscription import Subscription
@@ -147,9 +148,10 @@ class Flows:
             transport: as `Agent.subscribe`.
 
         Raises:
-            ConfigError: for what can be no name, or a policy that a subscription cannot have.
+            ConfigError: for what can be no name, and an argument that a subscription cannot have.
         """
         flowing = Flowing(self._naming, self._graph, self.node(node))
+        check(node, node, callback, (policy,), timeout, executor, transport)
         executor = self._callbacks if executor is None else executor
         options: dict[str, Any] = {
             "policy": policy or drop(), "raw": False, "executor": executor, "transport": transport,

@@ -34,6 +34,7 @@ from ..transport.endpoints import RANDOM_TCP
 from ..transport.loop import Timer
 from ..transport.wire import Protocol
 from .naming.connections import Connections
+from .naming.discovering import STOPPED
 from .naming.registering import datagrams_of
 from .server.call import Call
 from .server.replies import authorize
@@ -43,6 +44,9 @@ logger = logging.getLogger("pzc.registry")
 
 MAX_WAIT = 5.0
 """Seconds that an answer may wait for news."""
+
+LOOK = 1.0
+"""Most seconds from one look for silent processes to the next; a late one tells that this one stood still."""
 
 GATHER = 0.02
 """Seconds in which changes gather before those who wait are told."""
@@ -226,11 +230,14 @@ class Registry(Server):
             return
         due = self.state.next_deadline  # looks at every process
         if due is not None:
-            self._looking = self.loop.call_later(max(0.0, due - time.monotonic()), self._look)
+            self._looking = self.loop.call_later(min(LOOK, max(0.0, due - time.monotonic())), self._look)
 
     def _look(self) -> None:
-        self._looking = None
-        for process in self.state.tick(time.monotonic()):
+        due, self._looking = self._looking, None
+        now = time.monotonic()
+        if due is not None and now > due.due + STOPPED:  # whoever was stopped would take all others for dead
+            self.state.excuse(now)
+        for process in self.state.tick(now):
             logger.info("process %s is gone: it was silent", process.hex()[:8])
             self._soon()
         self._look_later()

@@ -5,6 +5,7 @@
     entity           gets
     (topic, key)     messages of the topic with that key
     (topic, None)    all messages of the topic
+    (ALL, key)       all messages with that key
     (ALL, None)      all messages
 
 An entity exists from its first subscriber to its last. Somebody with several matching entities gets a message
@@ -34,7 +35,7 @@ class Interests(Generic[W]):
     def __init__(self) -> None:
         self._count = 0
         self._topics: dict[str, dict[str | None, W | tuple[W, ...]]] = {}
-        self._everything: tuple[W, ...] = ()
+        self._everything: dict[str | None, W | tuple[W, ...]] = {}  # those of `ALL`
 
     def __len__(self) -> int:
         return self._count
@@ -46,8 +47,8 @@ class Interests(Generic[W]):
             others = entities.get(key)
             self._count += others is None
             entities[key] = who if others is None and key is not None else (*_group(others), who)
-            if topic == ALL:
-                self._everything = _group(entities[key])
+        if topic == ALL:
+            self._everything = entities
 
     def discard(self, topic: str, keys: Collection[str] | None, who: W) -> None:
         """Unsubscribe; an entity without a subscriber is erased, and so is a topic without entities."""
@@ -60,8 +61,6 @@ class Interests(Generic[W]):
             elif group:
                 del entities[key]
                 self._count -= 1
-            if topic == ALL:
-                self._everything = left
         if not entities:
             self._topics.pop(topic, None)
 
@@ -94,20 +93,24 @@ class Interests(Generic[W]):
 
     def matching(self, topic: str, key: str | None) -> tuple[W, ...]:
         """Who gets a message, each once."""
-        entities = self._topics.get(topic)
-        if entities is None:
-            return self._everything
-        every: Any = entities.get(None, ())
-        some: Any = entities.get(key, ()) if key is not None else ()
-        if some.__class__ is not tuple:
-            some = (some,)
+        some = _matching(self._topics.get(topic), key)
         if not self._everything:
-            if not some:
-                return every
-            if not every:
-                return some
-        groups = (self._everything, every, some)
+            return some
+        groups = (_matching(self._everything, key), some)
         return tuple({id(who): who for group in groups for who in group}.values())
+
+
+def _matching(entities: dict[str | None, Any] | None, key: str | None) -> tuple[Any, ...]:
+    """Who gets a message with a key, of those of one topic."""
+    if not entities:
+        return ()
+    every: tuple[Any, ...] = entities.get(None, ())
+    some: Any = entities.get(key, ()) if key is not None else ()
+    if some.__class__ is not tuple:
+        some = (some,)
+    if not some:
+        return every
+    return tuple({id(who): who for who in (*every, *some)}.values()) if every else some
 
 
 def _group(found: Any) -> tuple[Any, ...]:

@@ -14,6 +14,8 @@ apart, so a burst is thinned and not only averaged. A clock that is set back cos
 
 from __future__ import annotations
 
+from numbers import Real
+
 from ..protocol.errors import ConfigError
 
 
@@ -30,8 +32,10 @@ class Throttle:
     __slots__ = ("_last", "_period")
 
     def __init__(self, rate_hz: float) -> None:
-        if not rate_hz > 0:
-            raise ConfigError(f"throttle is {rate_hz}, expected more than 0 messages per second")
+        if not isinstance(rate_hz, Real) or not float(rate_hz) > 0:
+            raise ConfigError(
+                f"throttle={rate_hz!r:.60} cannot be used: expected more than 0 messages per second"
+            )
         self._period = 1.0 / rate_hz
         self._last: float | None = None
 

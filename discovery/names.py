@@ -194,9 +194,15 @@ def is_pattern(text: str) -> bool:
 
 
 def type_name(given: str | type | None) -> str:
-    """What a topic's messages are called, out of a class or a text; empty for None."""
+    """What a topic's messages are called, out of a class or a text; empty for None.
+
+    Raises:
+        ConfigError: for what is neither.
+    """
     if given is None or isinstance(given, str):
         return given or ""
+    if not hasattr(given, "__qualname__"):
+        raise ConfigError(f"type={given!r:.60} cannot be used: expected a class or its name")
     module = given.__module__
     return given.__qualname__ if module == "builtins" else f"{module}.{given.__qualname__}"
 

@@ -7,6 +7,7 @@ Of each process::
     known      whole(...)                               known: everybody is told the new ones
     known      hear(...)                                known: lives on
     known      bye, or SILENCE seconds without hear     unknown: everybody is told that it is gone
+    known      excuse(...)                              known: as if it had been heard now
     unknown    hear(...)                                unknown: it is asked for the whole
 
 What a process says about itself comes in two views: one for processes of its own host, which may hold
@@ -163,6 +164,11 @@ class RegistryState:
         known = self._known.get(process)
         if known is not None and known.owner == owner:
             self._forget(process)
+
+    def excuse(self, now: float) -> None:
+        """The registry itself stood still until now: nobody was silent, as far as it can tell."""
+        for known in self._known.values():
+            known.heard = now
 
     def tick(self, now: float) -> list[bytes]:
         """Forget who is silent; returns them."""

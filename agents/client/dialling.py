@@ -22,19 +22,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import queue
 import selectors
 import socket as sockets
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ...protocol.errors import CallTimeout, ConfigError, PeerLost, PzcError
 from ...transport import endpoints, families
 from ...transport.socket_type import GREETING, hello
+from ...transport.tables import Table
 
 if TYPE_CHECKING:
     from ..interfaces import Client
@@ -123,28 +124,54 @@ def settle(endpoint: str, deadline: float) -> None:
     host, port = endpoints.split(endpoint)
     if not host or families.is_known(endpoint) or endpoints.address_of(endpoint) or not port.isdecimal():
         return
-    found: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
     patience = min(SETTLE_TIMEOUT, max(0.0, deadline - time.monotonic()) / 4)
-    look_up = partial(_look_up, host, int(port), found)
     try:
-        # Daemon: nothing else can end a look-up.
-        threading.Thread(target=look_up, name="pzc-look-up", daemon=True).start()
-        places = found.get(timeout=patience)
+        places = _look_ups.of(host, int(port)).result(patience)
         chosen = dial(places, patience) if len(places) > 1 else "".join(places)
-    except (queue.Empty, PzcError, RuntimeError):  # the last where no thread is left
+    except (TimeoutError, PzcError, RuntimeError):  # the last where no thread is left
         return
     if chosen:
         families.learn(endpoint, ipv6="[" in chosen)
 
 
-def _look_up(host: str, port: int, found: queue.SimpleQueue[list[str]]) -> None:
-    """Put an endpoint for each family of a host name; none when it is unknown: whoever connects tells."""
+class _LookUps(Table):
+    """Look-ups of host names that are under way: one each, which may take long, for all who need it."""
+
+    def begin(self) -> None:
+        super().begin()
+        self._under_way: dict[tuple[str, int], Future[list[str]]] = {}
+
+    def of(self, host: str, port: int) -> Future[list[str]]:
+        """An endpoint for each family of a host name; RuntimeError where no thread is left."""
+        with self.lock:
+            found = self._under_way.get((host, port))
+            if found is None:
+                found = Future[list[str]]()
+                # Daemon: nothing else can end a look-up.
+                run = partial(self._look_up, host, port, found)
+                threading.Thread(target=run, name="pzc-look-up", daemon=True).start()
+                self._under_way[host, port] = found
+        return found
+
+    def _look_up(self, host: str, port: int, found: Future[list[str]]) -> None:
+        try:
+            found.set_result(_look_up(host, port))
+        finally:
+            with self.lock:
+                self._under_way.pop((host, port), None)
+
+
+_look_ups = _LookUps()
+
+
+def _look_up(host: str, port: int) -> list[str]:
+    """An endpoint for each family of a host name; none when it is unknown: whoever connects tells."""
     places: dict[str, str] = {}
     with contextlib.suppress(OSError, UnicodeError):
         for family, *_, place in sockets.getaddrinfo(host, port, type=sockets.SOCK_STREAM):
             address = f"[{place[0]}]" if family == sockets.AF_INET6 else place[0]
             places.setdefault(str(family), f"tcp://{address}:{port}")
-    found.put(sorted(places.values(), key=lambda each: "[" in each))  # IPv4 first
+    return sorted(places.values(), key=lambda each: "[" in each)  # IPv4 first
 
 
 def _verdict(heard: bytes) -> str | None:

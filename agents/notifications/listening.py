@@ -7,14 +7,17 @@ import math
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
+from numbers import Real
 from typing import Any, TypeVar
 
 from ...delivery.policies import Policy
+from ...delivery.throttle import Throttle
 from ...discovery.names import is_pattern, type_name
 from ...discovery.records import Place
 from ...protocol.errors import ConfigError, LocalProtocolError, PeerLost, PolicyRefused, UnknownName
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
+from ...transport.settings import TRANSPORTS
 from ..interfaces import Coroutines, Finder, Resolver, Watching
 from ..signals import is_awaited
 from .callbacks import Awaiting, Runs
@@ -132,7 +135,7 @@ class Listening:
             UnknownName: likewise, with ``must_exist`` or where no name can be heard of.
         """
         self._check_usable()
-        _check(publisher, topic, callback, (policy, fallback))
+        check(publisher, topic, callback, (policy, fallback), timeout, executor, transport, throttle)
         keys = checked(key)
         runs: Runs | None = self._event_loop() if is_awaited(callback) else executor
         options: dict[str, Any] = {
@@ -246,8 +249,15 @@ class Listening:
         return dispersed + self._subscribing.unsubscribe(found.agent_id, found.topic_at(publisher, topic))
 
 
-def _check(publisher: object, topic: object, callback: object, policies: tuple[object, ...]) -> None:
-    """Whether arguments of `Listening.subscribe` are of the kinds that can be used."""
+def check(
+    publisher: object, topic: object, callback: object, policies: tuple[object, ...], timeout: object,
+    executor: object, transport: object, throttle: float | None = None,
+) -> None:  # fmt: skip
+    """Whether arguments of `Listening.subscribe` are of the kinds that can be used.
+
+    Raises:
+        ConfigError: for one that is not; for a topic LocalProtocolError.
+    """
     if not isinstance(publisher, str):
         raise ConfigError(
             f"publisher={publisher!r:.60} cannot be used: expected an endpoint, name or pattern"
@@ -260,3 +270,12 @@ def _check(publisher: object, topic: object, callback: object, policies: tuple[o
         if policy is not None and not isinstance(policy, Policy):
             known = "drop(n), latest(k), block() or mailbox()"
             raise ConfigError(f"policy={policy!r:.60} cannot be used: expected {known}")
+    if not isinstance(timeout, Real) or not 0 <= float(timeout) <= threading.TIMEOUT_MAX:
+        raise ConfigError(f"timeout={timeout!r:.60} cannot be used: expected seconds")
+    if executor is not None and not isinstance(executor, Executor):
+        raise ConfigError(f"executor={executor!r:.60} cannot be used: expected an Executor")
+    if transport is not None and transport not in TRANSPORTS:
+        known = ", ".join(TRANSPORTS)
+        raise ConfigError(f"transport={transport!r:.60} cannot be used: expected one of {known}")
+    if throttle is not None:
+        Throttle(throttle)

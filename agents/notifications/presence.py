@@ -97,7 +97,8 @@ class Presence:
             family = dns.AF_INET6 if families.is_ipv6(pub_endpoint) else dns.AF_INET
             for *_, address in dns.getaddrinfo(host.strip("[]"), int(port), family, dns.SOCK_STREAM):
                 numeric = f"[{address[0]}]" if family == dns.AF_INET6 else address[0]
-                self._numeric[f"tcp://{numeric}:{port}"] = pub_endpoint
+                if f"tcp://{numeric}:{port}" != pub_endpoint:
+                    self._numeric[f"tcp://{numeric}:{port}"] = pub_endpoint
 
     def watch(self, pub_endpoint: str) -> None:
         """The socket is about to connect to an endpoint."""

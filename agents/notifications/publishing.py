@@ -239,12 +239,13 @@ class Publishing:
         }  # fmt: skip
         given = {name: value for name, value in said.items() if value is not None}
         about = advertised({**self._topics.of(topic), **given}, policies)
+        if type is not None:
+            self.publisher.declared.say(topic, type)
         self.subscribers.routes.advertise(topic, about)
         if not about.keep_last:
             self.publisher.retained.forget(topic)
         self.publisher.forget_plans()
         if type is not None:
-            self.publisher.declared.say(topic, type)
             self.subscribers.declare(topic, self.publisher.declared)
         if self.announcer is not None:
             self.announcer.advertise(topic)

@@ -34,7 +34,7 @@ from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
-from ...transport.settings import TRANSPORTS, Settings
+from ...transport.settings import Settings
 from ...transport.wire import Protocol
 from ..interfaces import Client, Follower, NewClient, Watching
 from . import receiver
@@ -119,9 +119,6 @@ class Subscribing:
         sink: Sink | None = None,
     ) -> Subscription:
         """See `Agent.subscribe`; ``make`` makes the subscription."""
-        if transport not in (None, *TRANSPORTS):
-            known = ", ".join(TRANSPORTS)
-            raise ConfigError(f"transport={transport!r} cannot be used: expected one of {known}")
         deadline = time.monotonic() + timeout
         peer = self._client.peer(endpoint, deadline)
         check_topic(peer, topic)
@@ -221,6 +218,7 @@ class Subscribing:
         merged = make(on_close)
         self.merged[merged] = None
         try:
+            self._check_open()  # by now `close` would find it
             watching.begin(merged, timeout)
         except BaseException:
             merged.close()

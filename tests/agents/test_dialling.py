@@ -3,13 +3,15 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from pzc import Agent, ConfigError, PeerLost, Protocol, SignatureError
-from pzc.agents.client.dialling import MOST, dial, expecting
+from pzc.agents.client.dialling import MOST, dial, expecting, settle
 
-from tests.contract.rigs.peers import KEY
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import KEY, TIMEOUT
 
 
 @pytest.fixture
@@ -146,3 +148,23 @@ def test_no_address_is_refused() -> None:
 def test_an_address_that_cannot_be_used_is_refused(refused: str) -> None:
     with pytest.raises(ConfigError, match="is not an endpoint"):
         dial([refused, "udp://127.0.0.1:1"], 1.0)
+
+
+def test_whoever_needs_a_name_waits_for_the_look_up_that_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, answered, ended = list[str](), threading.Event(), threading.Event()
+
+    def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
+        asked.append(host)
+        answered.wait()
+        ended.set()
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    for _ in range(3):
+        settle("tcp://far.example:5555", 0.0)
+    assert asked == ["far.example"]
+    answered.set()
+    assert ended.wait(TIMEOUT)
+    wait_until(lambda: settle("tcp://far.example:5555", 0.0) is None and len(asked) > 1)

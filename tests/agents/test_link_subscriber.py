@@ -81,3 +81,26 @@ def test_more_ends_than_a_message_holds_are_told_by_several(subscriber: LinkSubs
     told = [[each.interest for each in notify.ended] for notify in transport.sent]
     assert list(map(len, told)) == [MAX_ITEMS, 1, 0]
     assert sorted(told[0] + told[1]) == list(range(most))
+
+
+def test_a_narrow_reader_that_has_left_hurries_nobody_any_more(subscriber: LinkSubscriber) -> None:
+    subscriber.attach(Kept(), 0)
+    follow(subscriber, 0, "t")
+    narrow = Wanted(1, "u", None, block(slots=1), "who", "", False)
+    subscriber.follow(narrow, {"u": 0}, lambda wanted, _: wanted.policy.bound)
+    subscriber.cease(1)
+    published = Published("t", "", 1, "msgpack", b"\1", number=1)
+    subscriber.post(published, subscriber.queue.matching("t", ""), ())
+    assert not subscriber.is_due(0.0, math.inf)
+
+
+def test_windows_that_are_narrowed_later_hurry_what_waits(subscriber: LinkSubscriber) -> None:
+    subscriber.attach(Kept(), 0)
+    follow(subscriber, 1, "t")
+    for window, due in (2, True), (32, False):
+        subscriber.resize("t", window)
+        published = Published("t", "", 1, "msgpack", b"\1", number=1)
+        subscriber.post(published, subscriber.queue.matching("t", ""), ())
+        assert subscriber.is_due(0.0, math.inf) is due
+        subscriber.cease(1)
+        follow(subscriber, 1, "t")

@@ -77,6 +77,17 @@ def test_what_cannot_be_decoded_raises_for_each_subscription() -> None:
             arrival.open()
 
 
+def test_a_narrow_reader_that_has_left_costs_no_lock_for_each_notification_any_more() -> None:
+    news = News()
+    wide, news.flow = news.flow, Flow(1)
+    news.arrive(1, 1).consumed()
+    assert news.report() == (1, 1, [])
+    news.flow = wide
+    first, _ = news.arrive(2, 1), news.arrive(3, 1)
+    first.consumed()
+    assert len(news.arrivals.receipts) == 2  # as it is not written down yet
+
+
 def leased(news: News, number: int, left: int) -> Arrival:
     import weakref
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pzc import Notification, SubscriptionClosed, drop
+from pzc import Agent, AgentClosed, Notification, SubscriptionClosed, drop
 from pzc.agents.notifications.merged import Make, Merged
+from pzc.agents.notifications.subscribing import OnClose
 from pzc.agents.notifications.subscription import Subscription
 from pzc.delivery.cursor import Gap
 from pzc.transport.executor import Executor
@@ -119,3 +120,33 @@ def test_a_source_whose_key_is_not_wanted_does_not_count() -> None:
     assert (made.gathering.pending, made.gathering.dropped) == (0, 0)
     made.gathering.close()
     made.executor.close()
+
+
+class Nobody:
+    """Watches names that nobody has."""
+
+    def begin(self, sources: object, timeout: float) -> None:
+        """Nobody comes."""
+
+    def close(self) -> None:
+        """Nothing was begun."""
+
+
+def test_a_pattern_that_is_subscribed_to_while_its_agent_stops_is_closed() -> None:
+    made = list[Merged]()
+    with Agent(discovery=False) as agent:
+        subscribing = agent._subscribing
+
+        def make(on_close: OnClose) -> Merged:
+            subscribing.close()  # at this moment
+            merged = Merged("cam*", "image", None, drop(3), None, agent._callbacks, on_close, join=_nobody)
+            made.append(merged)
+            return merged
+
+        with pytest.raises(AgentClosed):
+            subscribing.follow(Nobody(), make, 0.0)
+    assert [each.closed for each in made] == [True]
+
+
+def _nobody(source: str, make: Make) -> Subscription:
+    raise AssertionError(f"{source} is nobody")

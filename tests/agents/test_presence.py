@@ -86,6 +86,13 @@ def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent)
         wait_until(lambda: gc.collect() >= 0 and not any(each() for each in gone))
 
 
+def test_of_publishers_that_come_and_go_nothing_stays(reader: Agent) -> None:
+    for _ in range(3):
+        with Agent(protocol=Protocol(KEY)) as publisher:
+            reader.subscribe(publisher.rep_endpoint, "t").close()
+    assert reader._subscribing.sub_socket._presence._numeric == {}
+
+
 def test_two_sources_at_one_endpoint_are_merged_and_none_is_forgotten(reader: Agent) -> None:
     """The order of events when a new subscription is quicker than the news of the restart."""
     first = Agent(protocol=Protocol(KEY))

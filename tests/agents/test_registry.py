@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,8 +24,11 @@ from pzc import (
     RoleRefused,
 )
 from pzc import close as close_proxy
+from pzc.agents.naming.discovering import STOPPED
 from pzc.agents.registry import Registry
-from pzc.discovery.registry_state import RegistryState
+from pzc.discovery.directory import SILENCE
+from pzc.discovery.registry_state import RegistryState, Views
+from pzc.protocol.message import Identity
 
 from tests.agents.registrants import KEY, said
 
@@ -126,6 +131,34 @@ def test_a_sign_of_life_costs_the_same_however_many_processes_there_are(
         told = _tell(OTHER, _key(), sequence=number)
         agent.request(registry.rep_endpoint, told)
     assert Looked.looks <= 2
+
+
+class Remembering(RegistryState):
+    """Remembers who told it something, and is looked at all the time."""
+
+    @property
+    def next_deadline(self) -> float | None:
+        return time.monotonic()
+
+    def whole(
+        self, process: bytes, owner: Identity, host: str, beats: Views, said: Views, now: float
+    ) -> None:
+        self.owner = owner
+        super().whole(process, owner, host, beats, said, now)
+
+
+def test_a_registry_that_stood_still_takes_nobody_for_dead(registry: Registry, agent: Agent) -> None:
+    registry.state = state = Remembering()
+    process = os.urandom(16)
+    agent.request(registry.rep_endpoint, _tell(process, _key()))
+
+    def stand_still() -> None:
+        state.hear(process, state.owner, Views(), time.monotonic() - SILENCE)
+        threading.Event().wait(2 * STOPPED)
+
+    registry.loop.run(stand_still)
+    answer = agent.request(registry.rep_endpoint, _ask())
+    assert (len(answer["datagrams"]), answer["gone"]) == (1, [])
 
 
 def test_whoever_waits_is_told_of_a_new_connection(registry: Registry, agent: Agent) -> None:

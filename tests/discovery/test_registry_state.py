@@ -81,6 +81,13 @@ def test_a_process_that_is_heard_stays() -> None:
     assert state.next_deadline == 3.0 + SILENCE
 
 
+def test_nobody_was_silent_while_the_registry_stood_still() -> None:
+    state = _with(A)
+    state.excuse(10.0)
+    assert state.tick(10.0 + SILENCE / 2) == []
+    assert state.tick(10.1 + SILENCE) == [A]
+
+
 def test_a_process_that_says_goodbye_is_gone_at_once() -> None:
     state = _with(A)
     state.bye(A, OWNER)

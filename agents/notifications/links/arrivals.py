@@ -345,6 +345,8 @@ class HeldArrivals:
         with self.lock:
             self._due = False  # first: what ends from now on is told again
             self._write_down()
+            if not len(self.receipts):  # narrow flows may be gone
+                self._gathers = GATHERED
             self._since_report.clear()
             self._freed = 0
             return self.receipts.report(always=always)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from ....delivery.claims import Claim, Entry, Interest, summary
+from ....delivery.claims import UNBOUNDED, Claim, Entry, Interest, summary
 from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
 from ....protocol.message import Identity
@@ -72,6 +72,7 @@ class LinkSubscriber(Subscriber):
         self._done_after = Sampled()
         self._meter = Meter()
         self._waits_since, self._most = 0.0, GATHERED
+        self._widths: Counter[int] = Counter()  # how many interests have a window
         self.gathers = self.is_late = False
 
     # --- interests: with the lock --------------------------------------------------------------------
@@ -92,9 +93,9 @@ class LinkSubscriber(Subscriber):
     def begin(self, wanted: Wanted, topic: str, window: int | None) -> Interest:
         """The claim of an interest in a topic from now on; ``window`` as that of `Interest`."""
         policy = wanted.policy
-        half = GATHERED if policy.lossy else max(1, (window or policy.bound) // 2)
-        self._most = min(self._most, half)
         interest = self.queue.want(wanted.number, topic, policy, window, wanted.keys)
+        self._widths[interest.window] += 1
+        self._gather()
         interest.who, interest.type = wanted.who, wanted.type
         self._windows[topic] += not interest.lossy
         self.lossy += interest.lossy
@@ -110,10 +111,26 @@ class LinkSubscriber(Subscriber):
             topic = interest.topic
             self._windows[topic] -= not interest.lossy
             self.lossy -= interest.lossy
+            self._widths[interest.window] -= 1
             self.queue.forget(interest)
             if not self.gets(topic):
                 del self._windows[topic]
+        self._gather()
         self._let_go()
+
+    def resize(self, topic: str, window: int) -> None:
+        """The windows in a topic are at most this from now on."""
+        for interest in self.claims(topic):
+            if not interest.lossy:
+                self._widths[interest.window] -= 1
+                interest.window = min(interest.policy.bound, window)
+                self._widths[interest.window] += 1
+        self._gather()
+
+    def _gather(self) -> None:
+        """As many wait for one another as the narrowest window allows."""
+        self._widths = +self._widths
+        self._most = max(1, min(min(self._widths, default=UNBOUNDED) // 2, GATHERED))
 
     def claims(self, topic: str) -> list[Interest]:
         """Those in a topic."""

@@ -69,9 +69,7 @@ class Routes:
             self._advertised[topic] = about
             self._ring.buffers = SPARE + max(BUFFERS, self._buffers)
             for subscriber in self.live():
-                for interest in subscriber.claims(topic):
-                    if not interest.lossy:
-                        interest.window = min(interest.policy.bound, about.buffers)
+                subscriber.resize(topic, about.buffers)
             self._change()
 
     def withdraw(self, topic: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 from sys import intern
 from typing import Any
 
@@ -93,12 +94,12 @@ def advertised(said: Mapping[str, Any], policies: Iterable[Policy | str] | None 
     """
     buffers, scope = said.get("buffers", BUFFERS), said.get("scope", "all")
     throttle, ack_wait = said.get("throttle"), said.get("ack_wait")
-    if buffers < 1:
-        raise ConfigError(f"a topic has at least 1 buffer, not {buffers}")
-    if scope not in SCOPES:
-        raise ConfigError(f"scope is {scope!r}, expected one of {', '.join(SCOPES)}")
-    if ack_wait is not None and not ack_wait >= 0:
-        raise ConfigError(f"ack_wait is {ack_wait}, expected 0 seconds or more")
+    if not isinstance(buffers, int) or buffers < 1:
+        raise ConfigError(f"buffers={buffers!r:.60} cannot be used: a topic has at least 1")
+    if scope not in tuple(SCOPES):
+        raise ConfigError(f"scope={scope!r:.60} cannot be used: expected one of {', '.join(SCOPES)}")
+    if ack_wait is not None and (not isinstance(ack_wait, Real) or not float(ack_wait) >= 0):
+        raise ConfigError(f"ack_wait={ack_wait!r:.60} cannot be used: expected 0 seconds or more")
     names = (
         None if policies is None
         else frozenset(each.name if isinstance(each, Policy) else str(each) for each in policies)
@@ -107,8 +108,9 @@ def advertised(said: Mapping[str, Any], policies: Iterable[Policy | str] | None 
     if unknown:
         raise ConfigError(f"policies of a topic are {', '.join(NAMES)}, not {', '.join(sorted(unknown))}")
     return Advertised(
-        buffers, names, scope, None if throttle is None else Throttle(throttle), ack_wait,
-        said.get("zero_copy", True), said.get("secret", False), said.get("keep_last", False),
+        buffers, names, scope, None if throttle is None else Throttle(throttle),
+        said.get("ack_wait"), said.get("zero_copy", True), said.get("secret", False),
+        said.get("keep_last", False),
     )  # fmt: skip
 
 

@@ -181,11 +181,16 @@ def test_a_topic_is_text(topic: Any) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"policy": mailbox}, {"policy": "mailbox"}, {"fallback": drop}, {"callback": 5}, {"publisher": 5}],
-    ids=lambda wrong: "-".join(wrong),
-)
-def test_an_argument_of_the_wrong_kind_is_told_by_name(wrong: dict[str, Any]) -> None:
-    arguments = {"publisher": "tcp://127.0.0.1:1", "topic": "t", **wrong}
+    [
+        {"policy": mailbox}, {"policy": "mailbox"}, {"fallback": drop}, {"callback": 5}, {"publisher": 5},
+        {"throttle": "x"}, {"throttle": 0}, {"timeout": "x"}, {"timeout": None}, {"timeout": float("nan")},
+        {"timeout": 1e300}, {"type": 5}, {"type": b"float"}, {"executor": 5}, {"transport": "ipc"},
+    ],
+    ids=lambda wrong: "-".join(f"{name} {value}" for name, value in wrong.items()),
+)  # fmt: skip
+@pytest.mark.parametrize("publisher", ["tcp://127.0.0.1:1", "cam*"])
+def test_an_argument_of_the_wrong_kind_is_told_by_name(wrong: dict[str, Any], publisher: str) -> None:
+    arguments = {"publisher": publisher, "topic": "t", **wrong}
     (name,) = wrong
     with Agent(discovery=False) as agent:
         with pytest.raises(ConfigError, match="policy=" if name == "fallback" else f"{name}="):

@@ -175,6 +175,17 @@ def test_subscriptions_that_share_keys_each_get_them() -> None:
         ]
 
 
+def test_keys_of_all_topics_are_kept_beside_all_topics_and_other_keys() -> None:
+    with publisher_and_reader() as (publisher, reader):
+        wanted = [None, ["a"], ["b", "c"], [""]]
+        made = [reader.subscribe(publisher.rep_endpoint, "*", policy=POLICY, key=key) for key in wanted]
+        for key in ("a", "b", "c", None):
+            publisher.publish("t", key, key=key)
+        assert [taken(each, number) for each, number in zip(made, (4, 1, 2, 1), strict=True)] == [
+            ["a", "b", "c", ""], ["a"], ["b", "c"], [""],
+        ]  # fmt: skip
+
+
 def test_a_restarted_publisher_is_one_gap_for_all_keys() -> None:
     with Agent(protocol=Protocol(KEY)) as agent:
         first = Agent(protocol=Protocol(KEY))

@@ -38,8 +38,12 @@ def test_a_topic_that_stays_here_is_not_broadcast(agent: Agent) -> None:
 
 @pytest.mark.parametrize(
     "about",
-    [{"buffers": 0}, {"scope": "room"}, {"throttle": 0}, {"ack_wait": -1}, {"policies": ["letterbox"]}],
-)
+    [
+        {"buffers": 0}, {"buffers": "many"}, {"scope": "room"}, {"scope": ["host"]}, {"throttle": 0},
+        {"throttle": "fast"}, {"ack_wait": -1}, {"ack_wait": "long"}, {"policies": ["letterbox"]},
+        {"type": 5},
+    ],
+)  # fmt: skip
 def test_an_argument_that_cannot_be_used_is_told(agent: Agent, about: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         agent.advertise("t", **about)
