@@ -42,8 +42,9 @@ logger = logging.getLogger("pzc.server")
 class Server(Agent):
     """Serves the public members of an object.
 
-    Members beginning with ``_`` are never served. Calls run one at a time, in arrival order: drivers
-    are rarely thread-safe. ``info``, ``ping``, cancelling and the lock are answered meanwhile.
+    Members beginning with ``_`` are never served. Calls run one at a time, in arrival order, those of
+    several keys in turn: drivers are rarely thread-safe. ``info``, ``ping``, cancelling and the lock
+    are answered meanwhile.
 
     Args:
         served_object: what proxies see; None until a proxy instantiates one. A dict of objects serves each

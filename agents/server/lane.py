@@ -1,4 +1,4 @@
-"""Lane: who may work with the served object now, in arrival order.
+"""Lane: who may work with the served object now: in arrival order, the holders of several keys in turn.
 
 ::
 
@@ -7,7 +7,7 @@
     -          all slots taken                       waiting, behind the others
     waiting    a slot is left                        running (its thread goes on, or a worker starts it)
     waiting    removed, its time is over, closed     over, without having run
-    running    left                                  over; the first that waits gets the slot
+    running    left                                  over; the first with the next key gets the slot
 
 A thread that may wait does so, and works by itself, without a thread hop. What came without a thread of its
 own runs where it arrived when its kind has proved quick (it ended within `quick_call` seconds the last
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from threading import get_ident
@@ -139,7 +139,7 @@ class Lane:
         self.affine = affine
         self._free = concurrency
         self._lock = threading.Lock()
-        self._waiting: deque[QueueEntry] = deque()
+        self._waiting: OrderedDict[str, deque[QueueEntry]] = OrderedDict()  # by key; the next one first
         self._shares = Shares("lane_waiting", "requests wait for their turn here")
         self._running: dict[QueueEntry, int] = {}  # and the thread that works
         self._proofs: dict[tuple[str, str], int] = {}  # of what is not quick, or was not
@@ -220,7 +220,7 @@ class Lane:
             raise PeerLost(STOPPING)
         self._shares.need(entry.key_id, 1, "wait for some of them, or end what sends so many")
         entry.state = _WAITING
-        self._waiting.append(entry)
+        self._waiting.setdefault(entry.key_id, deque()).append(entry)
         self._shares.add(entry.key_id)
         return False
 
@@ -284,11 +284,15 @@ class Lane:
 
     def _next(self) -> QueueEntry | None:
         while self._waiting:
-            following = self._waiting.popleft()
-            if following.state == _WAITING:
-                self._shares.add(following.key_id, -1)
-                following.state = _RUNNING
-                return following
+            key_id, queue = self._waiting.popitem(last=False)
+            while queue:
+                following = queue.popleft()
+                if following.state == _WAITING:
+                    if queue:  # whoever has many waits behind the others
+                        self._waiting[key_id] = queue
+                    self._shares.add(key_id, -1)
+                    following.state = _RUNNING
+                    return following
         return None
 
     def late(self, entry: QueueEntry, wait: float | None) -> CallTimeout:
@@ -306,8 +310,12 @@ class Lane:
             entry.state = _OVER
             entry.reason = reason or CallCancelled("the call was cancelled before it started")
             self._shares.add(entry.key_id, -1)
-            if len(self) * 2 < len(self._waiting):  # what was removed leaves the queue by and by
-                self._waiting = deque(other for other in self._waiting if other.state == _WAITING)
+            queues = self._waiting.values()
+            if len(self) * 2 < sum(map(len, queues)):  # what was removed leaves the queues by and by
+                for queue in queues:
+                    left = [other for other in queue if other.state == _WAITING]
+                    queue.clear()
+                    queue.extend(left)
         if entry.gate is not None:
             entry.gate.release()
         else:
@@ -318,7 +326,9 @@ class Lane:
         """Refuse what waits, and wait for what runs, at most ``timeout`` seconds."""
         with self._lock:
             self._closed = True
-            waiting = [entry for entry in self._waiting if entry.state == _WAITING]
+            waiting = [
+                entry for queue in self._waiting.values() for entry in queue if entry.state == _WAITING
+            ]
         for entry in waiting:
             self.remove(entry, PeerLost(STOPPING))
         if not self.in_thread():

@@ -69,6 +69,30 @@ def test_the_calls_of_one_key_that_wait_leave_room_for_another(transport: str) -
 
 
 @finding("4.8")
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_the_calls_of_one_key_wait_behind_one_of_many_with_another_and_not_behind_all(transport: str) -> None:
+    gate = Gate()
+    with (
+        Server(gate, protocol=signed_by("admin"), discovery=False) as server,
+        Proxy(server.rep_endpoint, protocol=signed_by("alice"), timeout=TIMEOUT) as alice,
+        Proxy(server.rep_endpoint, protocol=signed_by("bob"), transport=transport, timeout=TIMEOUT) as bob,
+    ):
+        runs = alice.wait.future()
+        try:
+            assert gate.entered.wait(TIMEOUT)
+            many = [alice.count.future() for _ in range(3)]
+            until(lambda: server.statistics()["calls"]["waiting"] == 3)
+            asked, answer = in_thread(bob.count)
+            until(lambda: server.statistics()["calls"]["waiting"] == 4)
+        finally:
+            gate.opened.set()
+        assert runs.result(TIMEOUT) == "through"
+        assert [each.result(TIMEOUT) for each in many] == [2, 4, 5]
+        asked.join(TIMEOUT)
+        assert answer == [3]
+
+
+@finding("4.8")
 def test_those_of_one_key_who_wait_for_a_lock_leave_room_for_another() -> None:
     with (
         Timings(lock_waiting_per_key=1),
