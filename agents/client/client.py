@@ -103,14 +103,14 @@ class Client(Exchanges):
             AgentClosed: ``ref`` was closed, or the agent stopped.
             SignatureError, ProtocolError, SerializeError, Refused: see the tree.
         """
-        timeout, transport, idempotent, detached, oneway = terms
+        timeout, transport, idempotent, detached, oneway, keeps = terms
         seconds = ref.timeout if timeout is None else timeout
         if transport is None:
             transport = ref.transport
         content = (PS, action, options)
         if oneway:
             options["oneway"] = True
-            return self.send(ref.endpoint, content, seconds, transport)
+            return self.send(ref.endpoint, content, seconds, transport, keeps)
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
@@ -142,7 +142,7 @@ class Client(Exchanges):
             SerializeError: when the arguments cannot be expressed.
             AgentClosed: when the agent was stopped.
         """
-        timeout, _, _, detached, oneway = terms
+        timeout, _, _, detached, oneway, _ = terms  # what it keeps is let go behind it, the same way
         seconds = ref.timeout if timeout is None else timeout
         peer = self.known(ref.endpoint) or ref.peer  # as last met
         content = (PS, action, options)

@@ -16,7 +16,7 @@ from .originals import instead
 from .pending import Pending
 from .reference import HELD, RemoteReference, explained
 from .remote import RemoteObject
-from .sent import filled, place_of
+from .sent import filled, keeps_of, place_of
 from .slots import Arriving
 from .terms import IDEMPOTENT, USUAL, options
 
@@ -111,7 +111,8 @@ class Member(RemoteReference):
     def _do_oneway(self, *args: Any, **kwargs: Any) -> None:
         request = self._proxy_options("__call__", args, kwargs)
         self._proxy_remote.need("take a one-way call")
-        self._proxy_remote.request("exec", request, self._proxy_terms._replace(oneway=True))
+        keeps = [self._proxy_leases, *keeps_of(request)]
+        self._proxy_remote.request("exec", request, self._proxy_terms._replace(oneway=True, keeps=keeps))
 
     def _do_options(self, **wanted: Any) -> Member:
         remote = self._proxy_remote

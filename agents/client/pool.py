@@ -53,11 +53,13 @@ class Pool:
 
     Attributes:
         users: how many hold the peer.
+        posted: over which a one-way call went last, which the next call may not overtake.
     """
 
     def __init__(self, pools: Pools, endpoint: str) -> None:
         self.endpoint = endpoint
         self.users = 0
+        self.posted: Connection | None = None
         self._pools = pools
         self._idle: dict[str, list[Connection]] = {"unix": [], "tcp": []}
         self._unix, self._tcp = self._idle["unix"], self._idle["tcp"]
@@ -83,7 +85,8 @@ class Pool:
             PeerLost: when there is no such way.
         """
         if transport != "tcp":
-            if here and transport != "unix":
+            posted, self.posted = self.posted, None
+            if here and transport != "unix" and not (posted and posted.unread):
                 local = self._here if self._met is peer else self._look(peer)
                 if local is not None:
                     return local
