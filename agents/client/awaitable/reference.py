@@ -218,7 +218,8 @@ class RemoteReference:
     def _do_options(self, **wanted: Any) -> RemoteReference:
         # Awaited calls share one socket: the transport is judged, and matters only to what runs in a thread.
         twin = RemoteReference(self._link, self._path, self._parent)
-        vars(twin)["_terms"] = terms.options(self._terms, self._link.remote, **wanted)
+        told = terms.options(self._terms, self._link.remote, **wanted)
+        vars(twin).update(_terms=told, _leases=self._leases)
         return twin
 
     async def _do_oneway(self, *args: Any, **kwargs: Any) -> None:
@@ -275,7 +276,7 @@ def _named(server: str, value: object) -> object:
     of: Any = value
     remote: RemoteObject | None = of._link.remote
     if remote is not None and remote.server == server:
-        return Reference(server, of._place(remote))
+        return Reference(server, of._place(remote), of._leases)
     if not of._path:
         return value
     if remote is None:
