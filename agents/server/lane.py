@@ -39,6 +39,7 @@ from ...protocol.quotas import Shares
 from ...transport.executor import CLOSE_TIMEOUT, Executor
 
 STOPPING = "this agent is being stopped; the request was not executed"
+NOT_STARTED = "the call was cancelled before it started"
 NO_THREAD = "this agent has no thread left to run it; end what is not needed, or raise the limit (ulimit -u)"
 
 _MAX_KINDS = 4096
@@ -304,7 +305,7 @@ class Lane:
             if entry.state != _WAITING:
                 return False
             entry.state = _OVER
-            entry.reason = reason or CallCancelled("the call was cancelled before it started")
+            entry.reason = reason or CallCancelled(NOT_STARTED)
             self._shares.add(entry.key_id, -1)
             if len(self) * 2 < len(self._waiting):  # what was removed leaves the queue by and by
                 self._waiting = deque(other for other in self._waiting if other.state == _WAITING)
