@@ -51,6 +51,7 @@ class QueueEntry(ABC):
 
     Attributes:
         kind: what it is, to tell quick work from slow.
+        asked: somebody asked for it, who can be refused.
         since: when it came, and from a turn on that it had to wait for when that began, in monotonic seconds.
         label: what it is and for whom, for people.
         state: row of the table above; the lane's lock protects it.
@@ -60,6 +61,7 @@ class QueueEntry(ABC):
 
     # What most entries keep stands here once, instead of being set in each.
     kind: tuple[str, str] = ("", "")
+    asked = True
     since = 0.0
     state = _NEW
     gate: threading.Lock | None = None
@@ -103,7 +105,9 @@ class QueueEntry(ABC):
 
 
 class Work(QueueEntry):
-    """A function as an entry."""
+    """A function of the server's own as an entry; what asks for it is bounded elsewhere."""
+
+    asked = False
 
     def __init__(self, function: Callable[[], object]) -> None:
         self.since = monotonic()
@@ -209,7 +213,11 @@ class Lane:
         return now
 
     def run(self, function: Callable[[], object]) -> None:
-        """Run a function in its turn, in a worker; errors as `submit`."""
+        """Run a function in its turn, in a worker, however many entries wait.
+
+        Raises:
+            PeerLost, Refused: when the lane is being closed, or no thread is left.
+        """
         self.submit(Work(function))
 
     def _take_or_queue(self, entry: QueueEntry) -> bool:
@@ -219,7 +227,8 @@ class Lane:
             return True
         if self._closed:
             raise PeerLost(STOPPING)
-        self._shares.need(entry.key_id, 1, "wait for some of them, or end what sends so many")
+        if entry.asked:
+            self._shares.need(entry.key_id, 1, "wait for some of them, or end what sends so many")
         entry.state = _WAITING
         self._waiting.append(entry)
         self._shares.add(entry.key_id)
