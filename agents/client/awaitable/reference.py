@@ -149,7 +149,7 @@ class RemoteReference:
 
     async def _ask_again(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
         """As `RemoteObject.request`, which waits, and asks again when the peer is lost, in a thread."""
-        abort = AbortSignal(remote.abort)
+        abort = AbortSignal()
         try:
             result = await in_thread(partial(remote.request, action, options, self._terms, abort))
         except BaseException:
