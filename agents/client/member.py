@@ -90,7 +90,7 @@ class Member(RemoteReference):
 
     # Ways of the table of operations
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 - the table has it
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 - the table has it
         # Most calls go here, so it is written out: no function more than needed.
         request: dict[str, Any] = self._proxy_call.copy()
         plain = True
@@ -104,11 +104,11 @@ class Member(RemoteReference):
             filled(request, self._proxy_sent)
         return self._proxy_remote.request("exec", request, self._proxy_terms)
 
-    def _do_future(self, *args: Any, **kwargs: Any) -> Pending:
+    def _do_future(self, /, *args: Any, **kwargs: Any) -> Pending:
         request = self._proxy_options("__call__", args, kwargs)
         return self._proxy_remote.request_later("exec", request, self._proxy_terms)
 
-    def _do_oneway(self, *args: Any, **kwargs: Any) -> None:
+    def _do_oneway(self, /, *args: Any, **kwargs: Any) -> None:
         request = self._proxy_options("__call__", args, kwargs)
         self._proxy_remote.need("take a one-way call")
         keeps = [self._proxy_leases, *keeps_of(request)]
@@ -134,7 +134,7 @@ class Member(RemoteReference):
             return Arriving(self._proxy_remote.agent.loop, self._do_subscribe())
         return super().__iter__()
 
-    def _do_emit(self, *values: Any, **named: Any) -> None:
+    def _do_emit(self, /, *values: Any, **named: Any) -> None:
         instead(self._proxy_remote, "emit")  # which an original refuses
         self._proxy_exec("emit", values, named)
 

@@ -204,7 +204,7 @@ class RemoteReference:
         answer = self._proxy_exec(row.name, args, {})
         return answer.items if isinstance(answer, Items) else answer
 
-    def _do_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _do_call(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._proxy_exec("__call__", args, kwargs)
 
     def _do_iter(self) -> Any:

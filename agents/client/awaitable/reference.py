@@ -172,7 +172,7 @@ class RemoteReference:
 
     # Ways of the table of operations
 
-    def _do_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _do_call(self, /, *args: Any, **kwargs: Any) -> Any:
         row, parent = self._operation(), self._parent
         if row is not None and parent is not None and row.handler == "options":
             return parent._do_options(*args, **kwargs)
@@ -222,7 +222,7 @@ class RemoteReference:
         vars(twin).update(_terms=told, _leases=self._leases)
         return twin
 
-    async def _do_oneway(self, *args: Any, **kwargs: Any) -> None:
+    async def _do_oneway(self, /, *args: Any, **kwargs: Any) -> None:
         remote = await self._link.connect()
         options = call_of(self._place(remote), "__call__", args, kwargs)
         filled(options, partial(_named, remote.server))
@@ -242,7 +242,7 @@ class RemoteReference:
         await self._link.connect()
         return await in_thread(partial(self._link.subscribe, self._path, policy), methodcaller("close"))
 
-    async def _do_emit(self, *values: Any, **named: Any) -> None:
+    async def _do_emit(self, /, *values: Any, **named: Any) -> None:
         remote = self._link.remote or await self._link.connect()
         instead(remote, "emit")  # which an original refuses
         await self._exec(remote, "emit", values, named)
