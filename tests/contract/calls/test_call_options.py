@@ -168,6 +168,19 @@ def test_a_one_way_call_of_what_nobody_holds_any_longer_runs(
         until(lambda: not server.statistics()["handles"])
 
 
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_the_last_one_way_call_of_what_nobody_holds_runs_when_its_proxy_is_closed_at_once(
+    transport: str,
+) -> None:
+    supply = Supply()
+    with Server(supply) as server:
+        for number in range(100):
+            with Proxy(server.rep_endpoint, transport=transport) as psu:
+                psu.output().off.oneway()
+            assert supply.counter.came.acquire(timeout=TIMEOUT), f"{number} of 100 ran"
+        until(lambda: not server.statistics()["handles"])
+
+
 @pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
 def test_a_call_does_not_overtake_a_one_way_call_of_its_thread(transport: str) -> None:
     with Server(Supply()) as server, Proxy(server.rep_endpoint, transport=transport) as psu:
