@@ -203,10 +203,10 @@ class Scpi:
     """A driver that makes a command of every name, and notes what was asked."""
 
     def __init__(self) -> None:
-        self._asked: list[str] = []
+        self.asked: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        self._asked.append(name)
+        self.asked.append(name)
         return lambda *values: f"{name.upper()} {values}"
 
 
@@ -236,7 +236,7 @@ def test_a_part_that_answers_to_every_name_is_used_as_any_other(key: str) -> Non
         for part in (proxy.scpi, proxy.new()):
             assert part.measure(1) == "MEASURE (1,)"
             assert part.connect("A") == "CONNECT ('A',)"
-        assert [name for name in served.scpi._asked if name in ("disconnect", "emit")] == []
+        assert [name for name in served.scpi.asked if name in ("disconnect", "emit")] == []
 
 
 @BOTH_KEYS
