@@ -130,8 +130,8 @@ def test_cancelling_and_ending_at_the_same_time_gives_either_outcome(
         call = later(client, lone, "step")
         states.add(cancel(client, lone, call.msgid))
         try:
-            assert call.result(TIMEOUT).content[1] == "return"
+            states.add(call.result(TIMEOUT).content[1])
         except CallCancelled:
             states.add("refused")
-    assert states <= {"removed", "told", "unknown", "refused"}
+    assert states <= {"removed", "told", "unknown", "refused", "return", "raise"}
     assert (lone.statistics()["calls"]["running"], waiting_at(lone)) == (0, 0)
