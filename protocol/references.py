@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from . import paths, portable, unpickle_rules
@@ -20,10 +20,12 @@ class Reference:
     Attributes:
         agent_id: of the server.
         path: steps from the served object, or from a handle; empty for the served object itself.
+        held: what keeps it there as long as this is to be sent; it does not travel.
     """
 
     agent_id: str
     path: Path = ()
+    held: object = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Callable[[str], Reference], tuple[str]]:
         return reference, (write(self),)

@@ -14,24 +14,24 @@ class AbortSignal(threading.Event):
     """Set when whoever waits was closed, when its agent was stopped, or when its peer is somewhere else.
 
     Args:
-        of: that of the agent, or of the proxy, with which this one is set as well; None for the agent's own.
+        of: those with which this one is set as well, such as that of the agent, or of the proxy.
 
     Attributes:
         abandoned: the peer is somewhere else, as another agent.
         reason: what happened, for the errors of those who waited.
     """
 
-    def __init__(self, of: AbortSignal | None = None) -> None:
+    def __init__(self, *of: AbortSignal) -> None:
         super().__init__()
         self.abandoned = False
         self.reason = STOPPED
         self._lock = threading.Lock()
         self._others: weakref.WeakSet[AbortSignal] = weakref.WeakSet()
-        if of is not None:
-            with of._lock:
-                of._others.add(self)
-            if of.is_set():
-                self.abort(of.reason, abandoned=of.abandoned)
+        for each in of:
+            with each._lock:
+                each._others.add(self)
+            if each.is_set():
+                self.abort(each.reason, abandoned=each.abandoned)
 
     def abort(self, reason: str, *, abandoned: bool = False) -> None:
         """End the waits.

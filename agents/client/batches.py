@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol import limits
 from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocolError
@@ -13,7 +13,7 @@ from .answers import BatchOutcome
 from .described import Entry
 from .member import refer
 from .reference import HELD, RemoteReference
-from .sent import told_of
+from .sent import keeps_of, told_of
 from .terms import USUAL, Terms, remote_of
 
 if TYPE_CHECKING:
@@ -31,14 +31,17 @@ class Recorder:
 
     Args:
         remote: has all else.
+        leases: what keeps there what the batch is of.
 
     Attributes:
         calls: action and options of each.
+        keeps: what may not be let go before the batch has run.
         over: nothing more is noted.
     """
 
-    def __init__(self, remote: RemoteObject) -> None:
+    def __init__(self, remote: RemoteObject, leases: object) -> None:
         self._remote = remote
+        self.keeps = [leases]
         self.calls: list[list[Any]] = []
         self.over = False
 
@@ -69,6 +72,7 @@ class Recorder:
             raise LocalProtocolError(
                 f"a batch has at most {limits.current.batch_calls} calls; nothing was sent"
             )
+        self.keeps += keeps_of(options)
         self.calls.append(["getattr" if action == "get" else action, options])
 
 
@@ -80,15 +84,18 @@ class Batch:
     request runs them at the server in this order, with no other call between them.
     """
 
-    def __init__(self, remote: RemoteObject, owner: object, terms: Terms) -> None:
-        recorder = Recorder(remote)
+    def __init__(self, remote: RemoteObject, owner: RemoteReference, terms: Terms) -> None:
+        what: Any = owner
+        path, told, leases = what._proxy_path, what._proxy_told, what._proxy_leases
+        recorder = Recorder(remote, leases)
+        of: Any = recorder
         self.__dict__.update(
             _remote=remote,
             _owner=owner,
-            _terms=terms,
+            _terms=terms._replace(keeps=recorder.keeps),
             _recorder=recorder,
             _calls=recorder.calls,
-            _root=recorder.refer(remote.root, {}, None),
+            _root=refer(of, path, told, leases),
             _results=[],
         )
 
@@ -141,10 +148,10 @@ class Batch:
         return f"in call {number + 1} of {len(self._calls)} of a batch ({what}); those after it did not run"
 
     def __dir__(self) -> list[str]:
-        return sorted({*self._remote.table, "results"})
+        return sorted({*dir(self._root), "results"})
 
     def __repr__(self) -> str:
-        return f"<batch of {len(self._calls)} calls to {self._remote.target}>"
+        return f"<batch of {len(self._calls)} calls to {self._owner!r}>"
 
 
 def is_to_run(batch: Batch, raised: type[BaseException] | None) -> bool:
@@ -177,7 +184,7 @@ def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None, onew
     exception is raised at the end of the block. A block that raises by itself sends nothing.
 
     Args:
-        proxy: of the object.
+        proxy: of the object, or what was reached through one, such as ``dac.ch1``.
         timeout: of them all together, in seconds; default the proxy's.
         oneway: the block ends when they were sent: nobody learns what they gave, or that one raised.
 
@@ -186,4 +193,4 @@ def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None, onew
     """
     remote = remote_of(proxy)
     remote.need("run a batch")
-    return Batch(remote, proxy, Terms(timeout, oneway=oneway))
+    return Batch(remote, cast("RemoteReference", proxy), Terms(timeout, oneway=oneway))

@@ -91,7 +91,7 @@ class Client(Exchanges):
             action: of the Proxy-Server protocol.
             options: of the action; not to be used again.
             terms: how it is made.
-            abort: ends the wait for an idempotent one; None for the end of ``ref`` alone.
+            abort: ends the wait for an idempotent one besides the end of ``ref``; it may move meanwhile.
 
         Returns:
             The value that it returned, or what ``ref`` makes of another reply; None of a one-way call.
@@ -103,22 +103,21 @@ class Client(Exchanges):
             AgentClosed: ``ref`` was closed, or the agent stopped.
             SignatureError, ProtocolError, SerializeError, Refused: see the tree.
         """
-        timeout, transport, idempotent, detached, oneway = terms
+        timeout, transport, idempotent, detached, oneway, keeps = terms
         seconds = ref.timeout if timeout is None else timeout
         if transport is None:
             transport = ref.transport
         content = (PS, action, options)
         if oneway:
             options["oneway"] = True
-            return self.send(ref.endpoint, content, seconds, transport)
+            return self.send(ref.endpoint, content, seconds, transport, keeps)
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
         started = time.monotonic()
         if idempotent:
-            answer, message, word = self._repeat(
-                ref.endpoint, content, seconds, started, transport, abort or ref.abort
-            )
+            where = partial(self._place, ref, abort)
+            answer, message, word = self._repeat(where, content, seconds, started, transport)
         else:
             if self.known(ref.endpoint) is None and ref.follower is not None:
                 self.reach(ref.here, seconds)  # it may have moved with its name
@@ -142,7 +141,7 @@ class Client(Exchanges):
             SerializeError: when the arguments cannot be expressed.
             AgentClosed: when the agent was stopped.
         """
-        timeout, _, _, detached, oneway = terms
+        timeout, _, _, detached, oneway, _ = terms  # what it keeps is let go behind it, the same way
         seconds = ref.timeout if timeout is None else timeout
         peer = self.known(ref.endpoint) or ref.peer  # as last met
         content = (PS, action, options)
@@ -239,10 +238,12 @@ class Client(Exchanges):
             CallTimeout, PeerLost, SignatureError, ProtocolError, SerializeError: see the tree.
             PzcError: whatever the peer refused with.
         """
-        started = time.monotonic()
-        ask = self._repeat if idempotent else self.exchange
-        answer, message, _ = ask(endpoint, content, timeout, started, transport, abort or self.closed)
-        return reply_of(message, answer)
+        started, abort = time.monotonic(), abort or self.closed
+        if idempotent:
+            answer = self._repeat(lambda _: (endpoint, abort), content, timeout, started, transport)
+        else:
+            answer = self.exchange(endpoint, content, timeout, started, transport, abort)
+        return reply_of(answer[1], answer[0])
 
     def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """As `request`, to a known peer, without waiting; callbacks run in the I/O thread and must be quick.
@@ -316,23 +317,41 @@ class Client(Exchanges):
             except BaseException:  # of a user's
                 logger.exception("a callback of a future failed")
 
+    def _place(self, ref: Served, abort: AbortSignal | None, left: float) -> tuple[str, AbortSignal]:
+        """Where what is asked is now, and what ends the wait for it there; see `_repeat`."""
+
+        def here(left: float) -> Place:
+            if abort is not None and abort.is_set():
+                raise abort.error()
+            return ref.here(left)
+
+        if self.known(ref.endpoint) is None and ref.follower is not None:
+            self.reach(here, left)
+        of = ref.abort
+        return ref.endpoint, of if abort is None else AbortSignal(of, abort)
+
     def _repeat(
         self,
-        endpoint: str,
+        where: Callable[[float], tuple[str, AbortSignal]],
         content: object,
         seconds: float,
         started: float,
         transport: str,
-        abort: AbortSignal,
     ) -> Answer:
-        """As `exchange`, again and again when the peer is lost."""
+        """As `exchange`, again and again when the peer is lost.
+
+        ``where`` gives its endpoint as it is now, in so many seconds at most, and what ends the wait there.
+        """
+        endpoint = ""
 
         def once() -> Answer:
+            nonlocal endpoint
+            endpoint, abort = where(max(0.001, started + seconds - time.monotonic()))
             if abort.is_set() and not abort.abandoned:
                 raise abort.error()
             return self.exchange(endpoint, content, seconds, started, transport, abort, recover=False)
 
-        return repeated(once, seconds, self.closed, partial(self.forget, endpoint))
+        return repeated(once, seconds, self.closed, lambda: self.forget(endpoint))
 
 
 class _Clients(Table):

@@ -15,6 +15,7 @@ replies cannot be stolen, and a timeout costs that one connection, never the pee
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic, time_ns
 from typing import Any, cast
@@ -233,12 +234,13 @@ class Connection(Sealed):
     Attributes:
         note: what was told last of the call that runs.
         proved: a reply has come over it.
+        unread: what is held until its peer has read what was posted; empty when it has.
         used: it was given back since it was last found idle.
         since: when it was found idle, in monotonic seconds.
     """
 
     __slots__ = (
-        "_exchange", "endpoint", "kind", "note", "proved", "since", "transport", "used"
+        "_exchange", "endpoint", "kind", "note", "proved", "since", "transport", "unread", "used"
     )  # fmt: skip
 
     def __init__(
@@ -248,6 +250,7 @@ class Connection(Sealed):
         self.transport, self.kind, self.endpoint = transport, kind, peer.endpoint
         self.proved, self.used, self.since = False, True, 0.0
         self.note: dict[str, Any] | None = None
+        self.unread: dict[int, object] = {}
         super().__init__(
             peer, protocol, own, counters, binding, transport if isinstance(transport, Stream) else None
         )
@@ -272,12 +275,13 @@ class Connection(Sealed):
         """The last request went out whole."""
         return self._exchange.sent
 
-    def post(self, content: object, deadline: float) -> None:
-        """Send a request that wants no answer; errors as `exchange`."""
+    def post(self, content: object, deadline: float, keeps: Sequence[object] = ()) -> None:
+        """Send a request that wants no answer, and hold what it keeps; errors as `exchange`."""
         exchange = self._exchange
         exchange.asked, exchange.sent = "", False
         exchange.send(content, deadline, serializer=serializer_of(content))
         exchange.sent = True
+        self.unread.update((id(each), each) for each in (None, *keeps))
 
     def exchange(self, content: object, deadline: float, abort: threading.Event) -> Answer:
         """The reply to a request.
@@ -303,6 +307,8 @@ class Connection(Sealed):
                     word = ""
                 if word != RUNNING or not is_running(reply):
                     self.proved = True
+                    if self.unread:
+                        self.unread.clear()
                     return reply, message, word
                 self.note = reply[2]
             else:
@@ -314,6 +320,7 @@ class Connection(Sealed):
     def close(self) -> None:
         """End it, from the thread that uses it, or from any when nobody does."""
         self._exchange.close()
+        self.unread.clear()
         self._exchange.otherwise = refuse  # else the two hold each other
 
 

@@ -19,7 +19,7 @@ import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from ...protocol import limits
@@ -274,11 +274,15 @@ class Exchanges(ABC):
         answer, message, _ = self._once(peer, content, deadline, self.closed)
         return reply_of(message, answer)
 
-    def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:
+    def send(
+        self, endpoint: str, content: object, timeout: float, transport: str = "auto",
+        keeps: Sequence[object] = (),
+    ) -> None:  # fmt: skip
         """Send a request that says of itself that it wants no answer; errors as `exchange`.
 
         Over tcp its peer must have answered on the same connection before: a socket takes messages for
-        nobody. When another agent is there, it is met, and the way to it chosen anew.
+        nobody. When another agent is there, it is met, and the way to it chosen anew. What it keeps is held
+        until its peer has read it.
         """
         if self.unusable:
             raise AgentClosed(self.unusable)
@@ -293,7 +297,8 @@ class Exchanges(ABC):
                 try:
                     other = self._other(connection, started, deadline)
                     if other is None:
-                        connection.post(content, deadline)
+                        connection.post(content, deadline, keeps)
+                        pool.posted = connection
                 except BaseException as error:
                     if self._failed(pool, connection, None, error, chosen, self.closed) is not None:
                         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ConfigError, PzcError
@@ -19,6 +20,8 @@ logger = logging.getLogger("pzc.proxy")
 class Lock:
     """A lock that is held; made by `lock`. Leave its ``with`` block, or `release` it.
 
+    Entered again before it was left, by whatever thread, it is held until it was left as often.
+
     Attributes:
         owner: how the server calls the holder.
     """
@@ -28,12 +31,14 @@ class Lock:
         self._remote = remote_of(proxy)
         self._terms = terms
         self.owner = ""
-        self._held = False
+        self._held = self._entered = 0  # how often
+        self._counting = threading.Lock()
         self._acquire()
 
     def _acquire(self) -> None:
         self.owner = self._remote.exclusive.acquire(self._remote, self._terms)
-        self._held = True
+        with self._counting:
+            self._held += 1
 
     def release(self) -> None:
         """Give it back; without effect when it was given back already.
@@ -42,18 +47,32 @@ class Lock:
             CallTimeout, PeerLost: when the server could not be told; the lock then ends with its time
                 to live.
         """
-        held, self._held = self._held, False
-        if held:
+        self._give_back(0)
+
+    def _give_back(self, left: int) -> None:
+        with self._counting:
+            self._entered = max(0, self._entered - left)
+            back = self._held > self._entered * left  # a block that was left leaves it to those around it
+            self._held -= back
+        if back:
             self._remote.exclusive.release(self._remote)
 
     def __enter__(self) -> Lock:
-        if not self._held:
-            self._acquire()
+        with self._counting:
+            self._entered += 1
+            again = self._entered > self._held
+        if again:
+            try:
+                self._acquire()
+            except BaseException:
+                with self._counting:
+                    self._entered -= 1
+                raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
-            self.release()
+            self._give_back(1)
         except PzcError as exc:
             if error is None:
                 raise

@@ -16,7 +16,7 @@ from .originals import instead
 from .pending import Pending
 from .reference import HELD, RemoteReference, explained
 from .remote import RemoteObject
-from .sent import filled, place_of
+from .sent import filled, keeps_of, place_of
 from .slots import Arriving
 from .terms import IDEMPOTENT, USUAL, options
 
@@ -90,7 +90,7 @@ class Member(RemoteReference):
 
     # Ways of the table of operations
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 - the table has it
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 - the table has it
         # Most calls go here, so it is written out: no function more than needed.
         request: dict[str, Any] = self._proxy_call.copy()
         plain = True
@@ -104,14 +104,15 @@ class Member(RemoteReference):
             filled(request, self._proxy_sent)
         return self._proxy_remote.request("exec", request, self._proxy_terms)
 
-    def _do_future(self, *args: Any, **kwargs: Any) -> Pending:
+    def _do_future(self, /, *args: Any, **kwargs: Any) -> Pending:
         request = self._proxy_options("__call__", args, kwargs)
         return self._proxy_remote.request_later("exec", request, self._proxy_terms)
 
-    def _do_oneway(self, *args: Any, **kwargs: Any) -> None:
+    def _do_oneway(self, /, *args: Any, **kwargs: Any) -> None:
         request = self._proxy_options("__call__", args, kwargs)
         self._proxy_remote.need("take a one-way call")
-        self._proxy_remote.request("exec", request, self._proxy_terms._replace(oneway=True))
+        keeps = [self._proxy_leases, *keeps_of(request)]
+        self._proxy_remote.request("exec", request, self._proxy_terms._replace(oneway=True, keeps=keeps))
 
     def _do_options(self, **wanted: Any) -> Member:
         remote = self._proxy_remote
@@ -133,7 +134,7 @@ class Member(RemoteReference):
             return Arriving(self._proxy_remote.agent.loop, self._do_subscribe())
         return super().__iter__()
 
-    def _do_emit(self, *values: Any, **named: Any) -> None:
+    def _do_emit(self, /, *values: Any, **named: Any) -> None:
         instead(self._proxy_remote, "emit")  # which an original refuses
         self._proxy_exec("emit", values, named)
 

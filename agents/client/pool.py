@@ -44,6 +44,10 @@ MAX_IDLE = 8
 """Idle connections kept per endpoint and kind."""
 
 
+_READ = 1.0
+"""Seconds in which a peer has read what was posted over a connection before that was closed."""
+
+
 class Pool:
     """Connections to one endpoint; safe from any thread.
 
@@ -53,11 +57,13 @@ class Pool:
 
     Attributes:
         users: how many hold the peer.
+        posted: over which a one-way call went last, which the next call may not overtake.
     """
 
     def __init__(self, pools: Pools, endpoint: str) -> None:
         self.endpoint = endpoint
         self.users = 0
+        self.posted: Connection | None = None
         self._pools = pools
         self._idle: dict[str, list[Connection]] = {"unix": [], "tcp": []}
         self._unix, self._tcp = self._idle["unix"], self._idle["tcp"]
@@ -83,7 +89,8 @@ class Pool:
             PeerLost: when there is no such way.
         """
         if transport != "tcp":
-            if here and transport != "unix":
+            posted, self.posted = self.posted, None
+            if here and transport != "unix" and not (posted and posted.unread):
                 local = self._here if self._met is peer else self._look(peer)
                 if local is not None:
                     return local
@@ -148,8 +155,11 @@ class Pool:
     def discard(self, connection: Connection | LocalConnection) -> None:
         """Close a connection that cannot be used again: its reply never came."""
         if isinstance(connection, Connection):
+            unread = connection.unread.copy()
             connection.close()
             self._pools.let_go(connection)
+            if unread:  # what was posted is still on its way
+                self._pools.hold(unread)
 
     def clear(self, keep: int = 0) -> None:
         """Close the idle connections, but for those that were used last; every way is tried again."""
@@ -173,8 +183,11 @@ class Pool:
         """
         before = now - limits.current.connection_idle
         for idle in (self._unix, self._tcp):
-            for connection in [each for each in idle if each.used]:
-                connection.since, connection.used = now, False
+            for connection in idle.copy():
+                if connection.used:
+                    connection.since, connection.used = now, False
+                else:  # what was posted was read long since
+                    connection.unread.clear()
             with suppress(IndexError):  # another thread was quicker
                 while len(idle) > min(1, self.users) and not idle[0].used and idle[0].since < before:
                     self.discard(idle.pop(0))
@@ -308,6 +321,10 @@ class Pools:
         self.open.discard(used)
         if self.closed:
             self._returned.set()
+
+    def hold(self, unread: dict[int, object]) -> None:
+        """Hold what was posted over a connection that is closed now, until its peer has surely read it."""
+        self._loop.call_later(_READ, unread.clear)
 
     def forget(self, endpoint: str) -> None:
         """Close the idle connections to an endpoint."""

@@ -204,7 +204,7 @@ class RemoteReference:
         answer = self._proxy_exec(row.name, args, {})
         return answer.items if isinstance(answer, Items) else answer
 
-    def _do_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _do_call(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._proxy_exec("__call__", args, kwargs)
 
     def _do_iter(self) -> Any:
@@ -302,7 +302,8 @@ def named(server: str, value: object) -> object:
     if "_proxy_later" in vars(value):
         return value
     of: Any = value
-    return Reference(server, of._proxy_path) if of._proxy_remote.server == server else value
+    own = of._proxy_remote.server == server
+    return Reference(server, of._proxy_path, of._proxy_leases) if own else value
 
 
 ITERATE = next(row for row in OPERATIONS if row.name == "__iter__")

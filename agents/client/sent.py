@@ -7,9 +7,12 @@ from typing import Any, cast
 
 from ...protocol.errors import SerializerRefused
 from ...protocol.paths import Path, text, to_wire
+from ...protocol.references import replaced
 from ...protocol.values import PLAIN
 
 Convert = Callable[[object], object]
+
+_GIVEN = ("args", "kwargs", "value")
 
 _NESTED = 2
 """Containers inside each other in which references are looked for: the arguments, and those in them."""
@@ -47,6 +50,14 @@ def explain(error: SerializerRefused, options: dict[str, Any]) -> None:
     error.args = (f"{told_of(options)}: {error}",)
 
 
+def keeps_of(options: dict[str, Any]) -> list[object]:
+    """What keeps at the server what the references in a request name."""
+    found: list[object] = []
+    if "refs" in options:
+        replaced([options.get(name) for name in _GIVEN], lambda each: found.append(each.held), _NESTED + 1)
+    return found
+
+
 def is_plain(values: Collection[object]) -> bool:
     """True when no value holds anything but itself."""
     return PLAIN.issuperset(map(type, values))
@@ -59,7 +70,7 @@ def filled(options: dict[str, Any], convert: Convert) -> dict[str, Any]:
         options: of a request; changed.
         convert: gives what is sent for a value, itself for most.
     """
-    for name in ("args", "kwargs", "value"):
+    for name in _GIVEN:
         if name in options:
             given = options[name]
             told = _converted(given, convert, _NESTED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ConfigError
@@ -47,6 +48,7 @@ class Terms(NamedTuple):
         idempotent: it is sent again, with back-off, when its reply was lost: it may then run twice.
         detached: it goes on when nobody waits for it any more.
         oneway: nobody learns what became of it; it is over once it was sent.
+        keeps: what may not be let go before its peer has read it, when it is one-way.
     """
 
     timeout: float | None = None
@@ -54,6 +56,7 @@ class Terms(NamedTuple):
     idempotent: bool = False
     detached: bool = False
     oneway: bool = False
+    keeps: Sequence[object] = ()
 
 
 USUAL = Terms()

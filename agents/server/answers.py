@@ -122,6 +122,18 @@ class Answers:
             return by_value(item, member.text), None
         return None, self._referred(call, item, member, here)
 
+    def items(self, call: Call, items: list[Any], member: Member, here: Path | None) -> list[tuple[Any, Any]]:
+        """As `item`, all that a list has, which can be found under ``here``; when one fails, none is kept."""
+        made: list[tuple[Any, Any]] = []
+        try:
+            for number, each in enumerate(items):
+                made.append(self.item(call, each, member, None if here is None else (*here, (number,))))
+        except BaseException:
+            if handles := [handle for _, refers in made if refers for handle in refers.get("handles", ())]:
+                self.handles.release(handles, call.caller.identity)
+            raise
+        return made
+
 
 def by_value(value: T, name: object, *, read: bool = False) -> T:
     """A value of a served object, to be copied to a caller.

@@ -338,6 +338,7 @@ class Dispatcher:
         """Run a call in the calling thread; the content of its answer."""
         token = set_current(call)
         try:
+            call.check_wanted()
             action, options, act = call.action, call.options, self._act
             if action and (self._presence.lock.owner is not None or "lock" in options):
                 self.check_lock(call, action, options, call.member)
@@ -381,10 +382,9 @@ class Dispatcher:
             self._presence.check(call.caller, token, exposed.only_reads(action, options), options.get("as"))
 
     def _after_cancel(self, call: Call) -> None:
-        if self.exposed is None:
-            return
         try:
-            self.exposed.cancelled(call)
+            if self.exposed is not None:
+                self.exposed.cancelled(call)
         except BaseException as exc:
             logger.warning("what is to follow a cancelled %s raised", call.label, exc_info=exc)
 

@@ -292,10 +292,7 @@ class ExposedObject:
             return self._answers.of(call, result, member, (*path, step))
         if method in _LISTING and first_reference(result) is not None and type(result) is list:
             here = path if members.items_of(thing) == "sequence" and method == operations.ITER else None
-            items = [
-                self._answers.item(call, each, member, None if here is None else (*here, (n,)))
-                for n, each in enumerate(cast("list[Any]", result))
-            ]
+            items = self._answers.items(call, cast("list[Any]", result), member, here)
             return PS, "items", listed(items, done=True)
         return self._answers.of(call, result, member)
 

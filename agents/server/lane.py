@@ -39,6 +39,7 @@ from ...protocol.quotas import Shares
 from ...transport.executor import CLOSE_TIMEOUT, Executor
 
 STOPPING = "this agent is being stopped; the request was not executed"
+NOT_STARTED = "the call was cancelled before it started"
 NO_THREAD = "this agent has no thread left to run it; end what is not needed, or raise the limit (ulimit -u)"
 
 _MAX_KINDS = 4096
@@ -50,6 +51,7 @@ class QueueEntry(ABC):
 
     Attributes:
         kind: what it is, to tell quick work from slow.
+        asked: somebody asked for it, who can be refused.
         since: when it came, and from a turn on that it had to wait for when that began, in monotonic seconds.
         label: what it is and for whom, for people.
         state: row of the table above; the lane's lock protects it.
@@ -59,6 +61,7 @@ class QueueEntry(ABC):
 
     # What most entries keep stands here once, instead of being set in each.
     kind: tuple[str, str] = ("", "")
+    asked = True
     since = 0.0
     state = _NEW
     gate: threading.Lock | None = None
@@ -102,7 +105,9 @@ class QueueEntry(ABC):
 
 
 class Work(QueueEntry):
-    """A function as an entry."""
+    """A function of the server's own as an entry; what asks for it is bounded elsewhere."""
+
+    asked = False
 
     def __init__(self, function: Callable[[], object]) -> None:
         self.since = monotonic()
@@ -208,7 +213,11 @@ class Lane:
         return now
 
     def run(self, function: Callable[[], object]) -> None:
-        """Run a function in its turn, in a worker; errors as `submit`."""
+        """Run a function in its turn, in a worker, however many entries wait.
+
+        Raises:
+            PeerLost, Refused: when the lane is being closed, or no thread is left.
+        """
         self.submit(Work(function))
 
     def _take_or_queue(self, entry: QueueEntry) -> bool:
@@ -218,7 +227,8 @@ class Lane:
             return True
         if self._closed:
             raise PeerLost(STOPPING)
-        self._shares.need(entry.key_id, 1, "wait for some of them, or end what sends so many")
+        if entry.asked:
+            self._shares.need(entry.key_id, 1, "wait for some of them, or end what sends so many")
         entry.state = _WAITING
         self._waiting.setdefault(entry.key_id, deque()).append(entry)
         self._shares.add(entry.key_id)
@@ -308,7 +318,7 @@ class Lane:
             if entry.state != _WAITING:
                 return False
             entry.state = _OVER
-            entry.reason = reason or CallCancelled("the call was cancelled before it started")
+            entry.reason = reason or CallCancelled(NOT_STARTED)
             self._shares.add(entry.key_id, -1)
             queues = self._waiting.values()
             if len(self) * 2 < sum(map(len, queues)):  # what was removed leaves the queues by and by

@@ -33,7 +33,10 @@ _MARKS = "_pzc_marks"
 
 def marks_of(function: object) -> Marks:
     """What the author of a method said of it."""
-    found = getattr(function, _MARKS, NONE)
+    try:
+        found = getattr(function, _MARKS, NONE)
+    except Exception:  # it cannot be asked for anything
+        return NONE
     return found if type(found) is Marks else NONE
 
 

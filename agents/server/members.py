@@ -45,6 +45,8 @@ CLOSED: tuple[type[Any], ...] = (
 )  # fmt: skip
 """Types whose attributes lead out of an instrument."""
 
+_SIGNAL = ("connect", "disconnect", "emit")
+
 MISSING = object()
 _NOTHING: dict[str, object] = {}
 _MOST_KNOWN = 4096
@@ -74,11 +76,8 @@ def kind_told(value: object) -> str:
 
 
 def is_signal(value: object) -> bool:
-    """True for what can be connected to."""
-    try:
-        return all(callable(getattr(value, name, None)) for name in ("connect", "disconnect", "emit"))
-    except Exception:  # it cannot be asked for anything
-        return False
+    """True for what can be connected to; nothing of it runs, and what answers to every name is none."""
+    return all(callable(inspect.getattr_static(value, name, None)) for name in _SIGNAL)
 
 
 def items_of(value: object) -> str:
@@ -159,7 +158,8 @@ def missing(target: object, name: str, what: str) -> MemberRefused:
 
 def not_allowed(name: str, thing: object, method: object) -> MemberRefused:
     """The error that says that this cannot be done with a thing."""
-    return MemberRefused(f"{name!r} is a {kind_told(thing)} and does not allow {shown(method, 60)}")
+    what = name or "what is served"
+    return MemberRefused(f"{what!r} is a {kind_told(thing)} and does not allow {shown(method, 60)}")
 
 
 def names(target: object) -> list[str]:

@@ -17,7 +17,7 @@ from ....transport.helpers import aside
 from ...interfaces import Subscription
 from ..streams import RemoteStream
 from .link import Link
-from .threads import finished, start
+from .threads import Awaited, finished, start
 
 
 class Call(Coroutine[Any, Any, Any]):
@@ -69,7 +69,7 @@ class Items(AsyncIterator[Any]):
         self._convert = convert
         self._source: RemoteStream | Call | None = source
         self._items: deque[Any] = deque()
-        self._batch: Future[tuple[list[Any], bool]] | None = None
+        self._batch: Awaited[tuple[list[Any], bool]] | None = None
         self._opening: tuple[asyncio.Task[Any], weakref.finalize[..., Items]] | None = None
 
     def __aiter__(self) -> Items:
@@ -81,10 +81,10 @@ class Items(AsyncIterator[Any]):
         while not self._items:
             if not isinstance(self._source, RemoteStream):
                 raise StopAsyncIteration
-            batch = self._batch = self._batch or self._source.next_batch_later()
-            await finished(batch)
+            batch = self._batch = self._batch or Awaited(self._source.next_batch_later())
+            await batch.finished()
             if batch is self._batch:  # else another task has taken it
-                self._take(batch)
+                self._take(batch.future)
         return self._items.popleft()
 
     async def _open(self, call: Call) -> None:

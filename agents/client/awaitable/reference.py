@@ -149,7 +149,7 @@ class RemoteReference:
 
     async def _ask_again(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
         """As `RemoteObject.request`, which waits, and asks again when the peer is lost, in a thread."""
-        abort = AbortSignal(remote.abort)
+        abort = AbortSignal()
         try:
             result = await in_thread(partial(remote.request, action, options, self._terms, abort))
         except BaseException:
@@ -172,7 +172,7 @@ class RemoteReference:
 
     # Ways of the table of operations
 
-    def _do_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _do_call(self, /, *args: Any, **kwargs: Any) -> Any:
         row, parent = self._operation(), self._parent
         if row is not None and parent is not None and row.handler == "options":
             return parent._do_options(*args, **kwargs)
@@ -218,10 +218,11 @@ class RemoteReference:
     def _do_options(self, **wanted: Any) -> RemoteReference:
         # Awaited calls share one socket: the transport is judged, and matters only to what runs in a thread.
         twin = RemoteReference(self._link, self._path, self._parent)
-        vars(twin)["_terms"] = terms.options(self._terms, self._link.remote, **wanted)
+        told = terms.options(self._terms, self._link.remote, **wanted)
+        vars(twin).update(_terms=told, _leases=self._leases)
         return twin
 
-    async def _do_oneway(self, *args: Any, **kwargs: Any) -> None:
+    async def _do_oneway(self, /, *args: Any, **kwargs: Any) -> None:
         remote = await self._link.connect()
         options = call_of(self._place(remote), "__call__", args, kwargs)
         filled(options, partial(_named, remote.server))
@@ -241,7 +242,7 @@ class RemoteReference:
         await self._link.connect()
         return await in_thread(partial(self._link.subscribe, self._path, policy), methodcaller("close"))
 
-    async def _do_emit(self, *values: Any, **named: Any) -> None:
+    async def _do_emit(self, /, *values: Any, **named: Any) -> None:
         remote = self._link.remote or await self._link.connect()
         instead(remote, "emit")  # which an original refuses
         await self._exec(remote, "emit", values, named)
@@ -275,7 +276,7 @@ def _named(server: str, value: object) -> object:
     of: Any = value
     remote: RemoteObject | None = of._link.remote
     if remote is not None and remote.server == server:
-        return Reference(server, of._place(remote))
+        return Reference(server, of._place(remote), of._leases)
     if not of._path:
         return value
     if remote is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..pending import Pending
 
@@ -20,16 +20,42 @@ T = TypeVar("T")
 
 async def finished(future: Future[Any]) -> None:
     """Wait until a future is done; cancelling the wait does not cancel the future."""
-    if future.done():
-        return
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[None] = loop.create_future()
-    wake = partial(_wake, loop, waiter)
-    if isinstance(future, Pending):
-        future.when_done(wake)
-    else:
-        future.add_done_callback(wake)
-    await waiter
+    if not future.done():
+        await Awaited(future).finished()
+
+
+class Awaited(Generic[T]):
+    """A future that may be waited for again and again: a wait that was cancelled leaves nothing behind.
+
+    Args:
+        future: whose end is waited for.
+    """
+
+    def __init__(self, future: Future[T]) -> None:
+        self.future = future
+        self._waiting: set[Callable[[Future[Any]], None]] = set()
+        wake = partial(_wake_all, self._waiting)
+        if isinstance(future, Pending):
+            future.when_done(wake)
+        else:
+            future.add_done_callback(wake)
+
+    async def finished(self) -> None:
+        """As `finished`."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        wake = partial(_wake, loop, waiter)
+        self._waiting.add(wake)
+        try:
+            if not self.future.done():  # else nobody would wake it
+                await waiter
+        finally:
+            self._waiting.discard(wake)
+
+
+def _wake_all(waiting: set[Callable[[Future[Any]], None]], future: Future[Any]) -> None:
+    for wake in waiting.copy():
+        wake(future)
 
 
 def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], _: Future[Any]) -> None:

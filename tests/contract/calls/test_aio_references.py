@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -77,6 +78,17 @@ def test_what_a_method_returns_is_used_there(rack: Rack, endpoint: str) -> None:
 
     assert run(main()) == [7, 2.0, [7, [1]], True, [1, 2]]
     assert rack.given == [rack.ch2]
+
+
+def test_what_a_method_returned_stays_for_the_options_of_it(endpoint: str) -> None:
+    async def main() -> int:
+        async with proxy_of(endpoint) as proxy:
+            patient = (await proxy.make(7)).options(timeout=5.0)
+            gc.collect()
+            await proxy.ch1.number  # behind which comes what is let go
+            return await patient.number
+
+    assert run(main()) == 7
 
 
 def test_a_context_manager_is_entered_and_left(rack: Rack, endpoint: str) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -88,6 +89,31 @@ def test_a_cancelled_wait_for_an_item_loses_none(bench: tuple[Bench, str]) -> No
             return [*seen, *[item async for item in items]]
 
     assert run(main()) == ["begun", "through"]
+
+
+def test_a_cancelled_wait_for_an_item_leaves_nothing_behind(bench: tuple[Bench, str]) -> None:
+    served, endpoint = bench
+
+    def waits() -> int:
+        gc.collect()
+        return sum(isinstance(each, asyncio.Future) for each in gc.get_objects())
+
+    async def main() -> tuple[int, list[str]]:
+        async with proxy_of(endpoint) as psu:
+            items = aiter(psu.measure())
+            seen, before = [await anext(items)], waits()
+            for _ in range(100):
+                waiting = asyncio.ensure_future(anext(items))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait((waiting,))
+            left = waits() - before
+            served.opened.set()
+            return left, [*seen, *[item async for item in items]]
+
+    left, seen = run(main())
+    assert left < 10
+    assert seen == ["begun", "through"]
 
 
 def test_a_cancelled_wait_for_the_first_item_loses_none(bench: tuple[Bench, str]) -> None:

@@ -121,6 +121,53 @@ def test_a_batch_names_the_members_of_its_object(bench: tuple[Server, Proxy]) ->
     assert {"x", "move", "results"} <= set(dir(batch(bench[1])))
 
 
+class Rack:
+    """Benches by name, and new ones that nobody but their clients holds."""
+
+    def __init__(self) -> None:
+        self.left, self.right = Bench(), Bench()
+        self.shelves = [Bench(), Bench()]
+        self.x = "of the rack"
+
+    def new(self) -> Bench:
+        return Bench()
+
+    def move(self, bench: Bench) -> int:
+        return bench.move(1)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [lambda rack: rack.left, lambda rack: rack.shelves[1], lambda rack: rack.new()],
+    ids=["a member", "an item", "what a method gave"],
+)
+def test_a_batch_of_a_part_works_on_that_part(part: Callable[[Any], Any]) -> None:
+    rack = Rack()
+    with served(rack) as (_, proxy):
+        with batch(part(proxy)) as b:
+            b.move(2)
+            b.x = 5
+            b.x
+            b.notes["a"]
+            assert "move" in dir(b)
+        assert b.results == [2, None, 5, 1]
+        assert (rack.x, rack.right.done) == ("of the rack", [])
+
+
+def test_a_batch_of_what_cannot_have_members_is_refused() -> None:
+    with served(Rack()) as (_, proxy):
+        with pytest.raises(MemberRefused, match="move is a method"), batch(proxy.move) as b:
+            b.x
+
+
+def test_what_is_given_to_a_batch_alone_stays_until_it_has_run() -> None:
+    with served(Rack()) as (_, proxy):
+        with batch(proxy) as b:
+            b.move(proxy.new())
+            proxy.right.history.future().result(TIMEOUT)  # behind which every release has come
+        assert b.results == [1]
+
+
 def test_no_other_call_runs_in_between() -> None:
     gate = Gate()
     with served(gate) as (server, proxy), proxied(server.rep_endpoint, timeout=TIMEOUT) as other:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError, wait
 from typing import Any
 
@@ -17,6 +18,7 @@ from pzc import (
     Protocol,
     Proxy,
     Refused,
+    Server,
     idempotent,
 )
 
@@ -119,6 +121,72 @@ def test_one_way_calls_of_a_thread_keep_their_order_among_its_other_calls() -> N
         for _ in range(50):
             assert counter.came.acquire(timeout=TIMEOUT)
         assert counter.calls == list(range(50))
+
+
+class Output:
+    """What a method gives, and nobody but its client holds."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+
+    def off(self) -> None:
+        self._counter.note()
+
+
+class Supply:
+    """Gives a new output each time."""
+
+    def __init__(self) -> None:
+        self.counter, self.level = Counter(), 0
+
+    def output(self) -> Output:
+        return Output(self.counter)
+
+    def switch_off(self, output: Output) -> None:
+        output.off()
+
+    def set(self, level: int) -> None:
+        self.level = level
+
+
+@pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
+@pytest.mark.parametrize(
+    "use",
+    [lambda psu: psu.output().off.oneway(), lambda psu: psu.switch_off.oneway(psu.output())],
+    ids=["its method", "as an argument"],
+)
+def test_a_one_way_call_of_what_nobody_holds_any_longer_runs(
+    use: Callable[[Any], Any], transport: str
+) -> None:
+    supply = Supply()
+    with Server(supply) as server, Proxy(server.rep_endpoint, transport=transport) as psu:
+        for _ in range(100):
+            use(psu)
+        for number in range(100):
+            assert supply.counter.came.acquire(timeout=TIMEOUT), f"{number} of 100 ran"
+        assert psu.level == 0  # behind which the last one is held no longer
+        until(lambda: not server.statistics()["handles"])
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_the_last_one_way_call_of_what_nobody_holds_runs_when_its_proxy_is_closed_at_once(
+    transport: str,
+) -> None:
+    supply = Supply()
+    with Server(supply) as server:
+        for number in range(100):
+            with Proxy(server.rep_endpoint, transport=transport) as psu:
+                psu.output().off.oneway()
+            assert supply.counter.came.acquire(timeout=TIMEOUT), f"{number} of 100 ran"
+        until(lambda: not server.statistics()["handles"])
+
+
+@pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
+def test_a_call_does_not_overtake_a_one_way_call_of_its_thread(transport: str) -> None:
+    with Server(Supply()) as server, Proxy(server.rep_endpoint, transport=transport) as psu:
+        for level in range(1, 100):
+            psu.set.oneway(level)
+            assert psu.level == level
 
 
 def test_a_one_way_call_that_raises_disturbs_nothing() -> None:

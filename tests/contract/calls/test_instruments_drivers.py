@@ -197,3 +197,53 @@ def test_a_misspelt_member_of_a_driver_is_refused_and_nothing_is_made(
     else:
         with visa_supply(tmp_path) as psu:
             check(psu)
+
+
+class Scpi:
+    """A driver that makes a command of every name, and notes what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        return lambda *values: f"{name.upper()} {values}"
+
+
+class Strict:
+    """A driver that asks its instrument for what it does not know, which that does not know either."""
+
+    level = 3
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"the instrument knows no {name}")
+
+
+class Bench:
+    """Both, as parts."""
+
+    def __init__(self) -> None:
+        self.scpi, self.strict = Scpi(), Strict()
+
+    def new(self) -> Scpi:
+        return Scpi()
+
+
+@BOTH_KEYS
+def test_a_part_that_answers_to_every_name_is_used_as_any_other(key: str) -> None:
+    served = Bench()
+    with bench(served, key) as proxy:
+        for part in (proxy.scpi, proxy.new()):
+            assert part.measure(1) == "MEASURE (1,)"
+            assert part.connect("A") == "CONNECT ('A',)"
+        assert [name for name in served.scpi.asked if name in ("disconnect", "emit")] == []
+
+
+@BOTH_KEYS
+def test_a_driver_that_raises_for_unknown_names_is_served(key: str) -> None:
+    with bench(Strict(), key) as proxy:
+        assert proxy.level == 3
+        with pytest.raises(RuntimeError, match="knows no power"):
+            proxy.power()
+    with bench(Bench(), key) as proxy:
+        assert proxy.strict.level == 3

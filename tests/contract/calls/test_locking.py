@@ -131,6 +131,31 @@ def test_a_lock_is_held_from_the_call_on_and_may_be_entered_again_later(pair: tu
     assert two.ramp(2) == 4
 
 
+def test_a_lock_that_was_entered_twice_is_held_until_it_was_left_twice(pair: tuple[Proxy, Proxy]) -> None:
+    one, two = pair
+    held = lock(one)
+    with held:
+        with held:
+            pass
+        with pytest.raises(LockedBy):
+            two.ramp(2)
+    assert two.ramp(2) == 4
+    with held, pytest.raises(LockedBy):
+        two.ramp(2)
+    assert two.ramp(2) == 4
+
+
+def test_a_lock_that_was_given_back_within_its_block_is_free_after_it(pair: tuple[Proxy, Proxy]) -> None:
+    one, two = pair
+    with lock(one) as held:
+        held.release()
+        held.release()
+        assert two.ramp(2) == 4
+        with lock(one):
+            pass
+    assert two.ramp(2) == 4
+
+
 def test_threads_of_one_proxy_share_its_lock(pair: tuple[Proxy, Proxy]) -> None:
     one, two = pair
 

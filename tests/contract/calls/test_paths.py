@@ -10,7 +10,7 @@ import pytest
 from pzc import Agent, ConfigError, MemberRefused, Protocol, Proxy, Refused, Server
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, served, until
-from tests.contract.rigs.racks import Rack, racked
+from tests.contract.rigs.racks import Channel, Rack, racked
 
 
 class Asking:
@@ -87,6 +87,18 @@ def test_handles_of_one_key_are_bounded(timings: Callable[..., None]) -> None:
         with pytest.raises(Refused, match="let go"):
             rack.make(2)
         assert first.number == 1
+
+
+def test_nothing_stays_of_a_list_with_more_than_a_key_may_hold(timings: Callable[..., None]) -> None:
+    timings(handles=3)
+    served = Rack()
+    served.by_name = {str(number): Channel(number) for number in range(5)}
+    with racked(served, key=KEY) as rack:
+        kept = rack.make(1)
+        for _ in range(2):
+            with pytest.raises(Refused, match="let go"):
+                list(rack.by_name.values())
+        assert [rack.make(2).number, kept.number] == [2, 1]
 
 
 def test_a_handle_is_of_one_client_and_free_when_that_is_gone(server: Server, ask: Asking) -> None:

@@ -150,3 +150,18 @@ def test_a_method_of_a_closed_proxy_refuses_every_kind_of_call() -> None:
         for call in (ramp, ramp.future, ramp.oneway, ramp.options(timeout=1.0)):
             with pytest.raises(RuntimeError, match="was closed"):
                 call(2)
+
+
+class Named:
+    """Takes any name."""
+
+    def note(self, /, **named: int) -> dict[str, int]:
+        return named
+
+
+def test_no_name_of_an_argument_is_taken() -> None:
+    names = {"self": 1, "args": 2, "kwargs": 3, "name": 4, "method": 5, "timeout": 6, "row": 7}
+    with served(Named()) as (_, proxy):
+        note = proxy.note
+        assert [note(**names), note.future(**names).result(TIMEOUT)] == [names, names]
+        note.oneway(**names)

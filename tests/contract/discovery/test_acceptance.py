@@ -16,10 +16,11 @@ import msgspec
 import psutil
 import pytest
 
-from pzc import Agent, PeerLost, Policy, Proxy, Server, Signal, block, discover
+from pzc import Agent, PeerLost, Policy, Proxy, Server, Signal, block, discover, idempotent
 
 from tests.conftest import free_port
 from tests.contract.acceptance import acceptance
+from tests.contract.rigs.calling import in_thread
 from tests.contract.rigs.naming import serve, watching
 from tests.contract.rigs.pairs import eventually
 from tests.contract.rigs.peers import TIMEOUT, Inbox
@@ -207,6 +208,22 @@ def test_a_proxy_follows_a_killed_server_to_another_port(workers: Workers) -> No
 
         eventually(works)
         assert time.monotonic() - begun < 3.0 + SLACK
+
+
+def test_an_idempotent_call_follows_a_server_that_is_elsewhere_by_now() -> None:
+    class Gauge:
+        @idempotent
+        def read(self) -> int:
+            return 5
+
+    with Server(Gauge(), name="gauge") as first, Proxy("gauge", timeout=TIMEOUT) as gauge:
+        assert gauge.read() == 5
+        first.stop()
+        reading, outcome = in_thread(gauge.read)
+        with Server(Gauge(), name="gauge") as second:
+            assert second.rep_endpoint != first.rep_endpoint
+            reading.join(TIMEOUT + SLACK)
+            assert outcome == [5]
 
 
 @pytest.mark.parametrize("policy", [None, block(5.0)], ids=["broadcast", "link"])
