@@ -30,6 +30,7 @@ from ...agents.server.audit_file import CALLS
 from ...delivery.cursor import Gap
 from ...delivery.policies import Policy, drop, mailbox
 from ...protocol.errors import JournalError
+from ...transport.threads import begin
 from ...transport.wire import Protocol
 from .flush import FlushRequests
 from .gaps import GapLog, GapRow
@@ -125,7 +126,7 @@ class Recorder:
         self._requests.open()
         self._writer = threading.Thread(target=self._write, name="pzc-journal", daemon=True)
         try:
-            self._writer.start()
+            begin(self._writer)
             self.maintenance.start()
             for publisher, topic in _sources(publishers, calls):
                 self._subscribe(publisher, topic)
