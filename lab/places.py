@@ -53,7 +53,10 @@ class Places:
             raise ConfigError(f"the lab's folder {exc.filename} cannot be made: {exc.strerror}") from exc
         about = self._runtime.stat()
         if about.st_uid != _user() or about.st_mode & 0o077:
-            raise ConfigError(f"{self._runtime} must belong to this user alone: chown and chmod 700 it")
+            raise ConfigError(
+                f"{self._runtime} must belong to this user alone: chown and chmod 700 it, or set "
+                "XDG_RUNTIME_DIR to a folder that does"
+            )
 
     def take(self) -> int | None:
         """Hold the lock; its descriptor, or None while another supervisor lives."""
