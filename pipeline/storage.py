@@ -25,10 +25,13 @@ _LOOK = 0.05
 def open_private(path: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
     """Open a file for writing; one that is made here belongs to its owner alone.
 
+    What is appended has no buffer: what the disk refused would be written all the same when it is closed.
+
     Raises:
         OSError: when it cannot be opened.
     """
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE))
+    buffering = 0 if mode == "ab" else -1
+    return open(path, mode, buffering, opener=lambda name, flags: os.open(name, flags, FILE))
 
 
 def make_private(folder: Path, *, inside: Path | None = None) -> list[Path]:
@@ -137,7 +140,9 @@ class Storage:
 
     def append(self, file: BinaryIO, content: bytes) -> None:
         """Add to the end of a file, for good; after an error some of it may be there."""
-        file.write(content)
+        left = memoryview(content)
+        while left:
+            left = left[file.write(left) :]
         self.settle(file)
 
     def cut(self, file: BinaryIO, size: int) -> None:
