@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import socket
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
+from pzc import Agent, PeerLost, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
 from pzc.agents.notifications.links import open_links, subscriber
 from pzc.agents.server.lane import Lane, QueueEntry
 from pzc.transport import pipe
@@ -172,6 +173,23 @@ def test_a_call_for_which_there_was_no_thread_is_refused_and_the_next_one_runs(
         assert agent.request(server.rep_endpoint, {"pzc": "running"}, 3.0)["running"] == []
         scarce.clear()
         assert ask() == ("PSMessage", "return", "done")
+
+
+def test_a_server_that_has_no_memory_for_what_it_is_asked_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = mmap.mmap
+
+    def copied_never(*args: Any, **options: Any) -> mmap.mmap:
+        if options.get("access") == mmap.ACCESS_COPY:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return there(*args, **options)
+
+    with Server(Abrupt(), discovery=False) as server, Agent(discovery=False) as agent:
+        monkeypatch.setattr(mmap, "mmap", copied_never)
+        with pytest.raises(PeerLost):
+            agent.exchange(server.rep_endpoint, bytes(1 << 20), 3.0, transport="unix")
+        wait_until(lambda: "Cannot allocate memory" in caplog.text)
 
 
 class Waiter(QueueEntry):
