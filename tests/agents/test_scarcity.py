@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import mmap
 import socket
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 from pzc import Agent, PeerLost, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
 from pzc.agents.notifications.links import open_links, subscriber
+from pzc.agents.server.audit import Audit
 from pzc.agents.server.lane import Lane, QueueEntry
 from pzc.transport import pipe
 
@@ -228,3 +230,18 @@ def test_an_audit_log_goes_on_where_there_is_no_thread_that_publishes_it(
         scarce.clear()
         agent.exchange(server.rep_endpoint, message, 3.0)
     assert path.read_text().count("plain") == 2
+
+
+def test_lines_of_an_audit_log_for_which_there_was_no_memory_are_counted_and_later_ones_written(
+    tmp_path: Path,
+) -> None:
+    def no_memory() -> None:
+        raise MemoryError("no memory")
+
+    audit = Audit(tmp_path / "log")
+    audit.put(None, no_memory)
+    wait_until(lambda: audit.dropped == 1)
+    audit.event("later")
+    audit.close()
+    lost, later = (json.loads(line) for line in (tmp_path / "log").read_text().splitlines())
+    assert (lost["lost"], lost["reason"], later["event"]) == (1, "MemoryError: no memory", "later")
