@@ -15,11 +15,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from ..protocol.errors import JournalError
+from ..protocol.errors import ConfigError, JournalError
 
 FILE, FOLDER = 0o600, 0o700
 
 _LOOK = 0.05
+
+
+def user_folder(variable: str, *below: str) -> Path:
+    """Where files of this user are: as a variable such as ``XDG_STATE_HOME`` says, or below the home folder.
+
+    Raises:
+        ConfigError: when there is neither.
+    """
+    given = os.environ.get(variable, "")
+    if os.path.isabs(given):
+        return Path(given)
+    try:
+        return Path.home().joinpath(*below)
+    except RuntimeError as exc:
+        raise ConfigError(f"this user has no home directory: set HOME or {variable} to a folder") from exc
 
 
 def open_private(path: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
