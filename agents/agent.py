@@ -33,6 +33,7 @@ from ..transport import endpoints, loops
 from ..transport.counters import Counters
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.executor import Executor
+from ..transport.helpers import aside
 from ..transport.inherited import check_own, forked_since, forks
 from ..transport.settings import load
 from ..transport.tables import Table
@@ -332,7 +333,7 @@ class Agent:
         """The set of subscribed topics changed; override it. Runs in the I/O thread."""
 
     def _stop_from_loop(self) -> None:
-        threading.Thread(target=self.stop, name="pzc-stop", daemon=True).start()
+        aside(self.loop, self.stop)
 
     def stop(self) -> None:
         """End everything the agent holds: sockets, threads, subscriptions. Again: no effect.

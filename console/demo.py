@@ -9,7 +9,7 @@ from pathlib import Path
 from ..protocol.errors import ConfigError
 from .lab import show, start
 from .options import Commands, add_command, add_json
-from .output import say, write
+from .output import say, write, write_new
 from .values import plain
 
 FOLDER = "pzc-demo"
@@ -126,7 +126,7 @@ def run_demo(args: argparse.Namespace) -> int:
     for name, text in {"instruments.py": INSTRUMENTS, "lab.toml": lab}.items():
         path = folder / name
         if not path.exists():
-            path.write_text(text, encoding="utf-8")
+            write_new(path, text)
         elif not path.is_file():
             raise ConfigError(f"{path} is no file: pzc demo DIR takes another folder")
     rows = start(folder / "lab.toml", [])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 from ..protocol.keyring import Key, Role
 from .options import Commands, add_command, add_json
-from .output import write, write_json
+from .output import write, write_json, write_new
 from .targets import UsageError
 
 SECRET_BYTES = 32
@@ -95,13 +94,20 @@ def _write_lab(args: argparse.Namespace) -> int:
     if present := [name for name in files if (args.lab / name).exists()]:
         raise FileExistsError(f"{args.lab / present[0]} is there already: give another folder, or remove it")
     args.lab.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, text in files.items():
-        with open(args.lab / name, "x", encoding="utf-8", opener=_for_its_owner_only) as file:
-            file.write(text)
+    made = list[Path]()
+    try:
+        for name, text in files.items():
+            write_new(args.lab / name, text, 0o600)
+            made.append(args.lab / name)
+    except BaseException:  # they belong together
+        for path in made:
+            path.unlink(missing_ok=True)
+        raise
+    for path in made:
         if args.json:
-            write_json({"file": str(args.lab / name)})
+            write_json({"file": str(path)})
         else:
-            write(str(args.lab / name))
+            write(str(path))
     return 0
 
 
@@ -143,10 +149,6 @@ Wherever a file is, only its user may read it (chmod 600), and programs are told
 
 or, for a lab, in lab.toml: [lab] keyring = "{SERVER}.keyring"
 """
-
-
-def _for_its_owner_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _toml_key(name: str) -> str:

@@ -129,10 +129,13 @@ def _start(path: Path, places: Places, names: list[str]) -> None:
     """Start the supervisor as nobody's child, and wait until everything runs or has ended once."""
     log = places.log_of("lab")
     command = [sys.executable, "-P", "-m", "pzc", "up", "--foreground", str(path), *names]
-    subprocess.run(
+    made = subprocess.run(
         [sys.executable, "-I", "-S", str(detached_program), str(log), *command],
-        check=True, capture_output=True, timeout=START,
+        check=False, capture_output=True, timeout=START,
     )  # fmt: skip
+    if made.returncode:
+        why = made.stderr.decode(errors="replace").splitlines()[-1:]
+        raise PeerLost(f"the lab did not start, {log} says nothing: {''.join(why)}")
     begun, was_up, pause = time.monotonic(), False, threading.Event()
     while time.monotonic() < begun + START + SETTLE * len(ORDER):
         pause.wait(LOOK)

@@ -8,8 +8,10 @@ import os
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any, TextIO
 
+from ..protocol.errors import ConfigError
 from .values import plain, to_json, to_text
 
 
@@ -34,6 +36,24 @@ def write(line: str) -> None:
         if isinstance(exc, BrokenPipeError):
             raise OutputClosed from exc
         raise
+
+
+def write_new(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a file that is not there yet, as a whole or not at all.
+
+    Raises:
+        FileExistsError: when it is there.
+        ConfigError: when it cannot be written.
+    """
+    try:
+        with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(text)
+    except FileExistsError:
+        raise
+    except OSError as exc:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise ConfigError(f"{path} cannot be written: {exc.strerror}") from exc
 
 
 def _give_up_stdout() -> None:

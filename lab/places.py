@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from ..pipeline.storage import lock_file
+from ..pipeline.storage import lock_file, user_folder
 from ..protocol.errors import ConfigError, JournalError
 
 
@@ -27,8 +27,7 @@ class Places:
     def __init__(self, file: Path) -> None:
         self.file = path = file.absolute()
         self.id = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
-        home = os.environ.get("XDG_STATE_HOME", "")
-        base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
+        base = user_folder("XDG_STATE_HOME", ".local", "state")
         self.state = base / "pzc" / "labs" / f"{path.parent.name or 'lab'}-{self.id}"
         self._runtime = _runtime()
         self.endpoint = f"ipc://{self._runtime / self.id}.sock"
@@ -53,7 +52,10 @@ class Places:
             raise ConfigError(f"the lab's folder {exc.filename} cannot be made: {exc.strerror}") from exc
         about = self._runtime.stat()
         if about.st_uid != _user() or about.st_mode & 0o077:
-            raise ConfigError(f"{self._runtime} must belong to this user alone: chown and chmod 700 it")
+            raise ConfigError(
+                f"{self._runtime} must belong to this user alone: chown and chmod 700 it, or set "
+                "XDG_RUNTIME_DIR to a folder that does"
+            )
 
     def take(self) -> int | None:
         """Hold the lock; its descriptor, or None while another supervisor lives."""

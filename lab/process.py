@@ -7,6 +7,7 @@ import json
 import logging
 import logging.handlers
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,10 @@ ANNOUNCED = {"rep_endpoint", "metrics", "monitor"}
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _KILLED = 5.0
+_PID = re.compile(rb'\{"pid": ([0-9]+)\}\n')
+"""How a keeper tells what it has started."""
+
+logger = logging.getLogger("pzc.lab")
 
 
 class Pauses:
@@ -80,7 +85,7 @@ class LabProcess:
         self.unit = unit
         self.state = "starting"
         self._folder, self._environment, self._grace = folder, environment, grace
-        self._log = _log_of(log)
+        self._log = _Log(log)
         self._lock = threading.Lock()
         self._settled = threading.Event()
         self._wake = threading.Event()
@@ -189,7 +194,7 @@ class LabProcess:
             if self._stopping:
                 return 0
             self._wake.clear()
-            self._again, self._about = False, {}
+            self._again, self._about, self._pid = False, {}, 0
             self._before, self._last = self._last, ""
             try:
                 process = self._process = subprocess.Popen(
@@ -202,15 +207,21 @@ class LabProcess:
         self._become("starting")
         with process:
             assert process.stdout is not None
-            self._pid = int(json.loads(process.stdout.readline(LINE) or b'{"pid": 0}')["pid"])
-            if not self.unit.announces:
-                self._become("running")
-                self._settled.set()
             while line := process.stdout.readline(LINE):
+                if not self._pid and (told := _PID.fullmatch(line)):
+                    self._begun(int(told[1]))
+                    continue
                 self._hear(line.decode(errors="backslashreplace").rstrip())
         with self._lock:
             self._process = None
         return process.returncode
+
+    def _begun(self, pid: int) -> None:
+        """Its keeper has started it; lines before that are the system's, or of a keeper that could not."""
+        self._pid = pid
+        if not self.unit.announces:
+            self._become("running")
+            self._settled.set()
 
     def _hear(self, line: str) -> None:
         if not line:
@@ -228,17 +239,40 @@ class LabProcess:
         self._last = line
 
     def _write(self, line: str) -> None:
-        self._log.handle(logging.makeLogRecord({"msg": line}))
+        self._log.put(line)
 
     def _become(self, state: str) -> None:
         with self._lock:
             self.state, self._since = state, time.monotonic()
 
 
-def _log_of(path: Path) -> logging.Handler:
-    """What writes lines to a file that is never longer than it may be."""
-    handler = logging.handlers.RotatingFileHandler(
-        path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8"
-    )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    return handler
+class _Log(logging.handlers.RotatingFileHandler):
+    """Lines of a file that is never longer than it may be; those that the disk refuses are counted there."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        self._missing, self._why = 0, ""
+
+    def put(self, line: str) -> None:
+        """Write a line, behind a word of those that could not be written."""
+        missing, self._missing = self._missing, 0
+        if missing:
+            self._put(f"{missing} lines are missing here: {self._why}")
+            if self._missing:
+                self._missing = missing + 1
+                return
+            self._why = ""
+        self._put(line)
+
+    def _put(self, line: str) -> None:
+        self.handle(logging.makeLogRecord({"msg": line}))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Tell it once, and open the file again for the next line."""
+        self._missing += 1
+        if not self._why:
+            self._why = str(sys.exc_info()[1])
+            logger.error("log %s cannot be written, its process goes on: %s", self.baseFilename, self._why)
+        with contextlib.suppress(OSError):
+            self.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
+from ..pipeline.storage import user_folder
 from .file import LabFile
 
 UNIT = """\
@@ -44,8 +44,7 @@ def write_unit(file: LabFile) -> Path:
     Raises:
         OSError: when it cannot be written.
     """
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(home) if os.path.isabs(home) else Path.home() / ".config"
+    base = user_folder("XDG_CONFIG_HOME", ".config")
     path = base / "systemd" / "user" / f"pzc-{''.join(c if c.isalnum() else '-' for c in file.name)}.service"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(unit_of(file), encoding="utf-8")

@@ -15,20 +15,38 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from ..protocol.errors import JournalError
+from ..protocol.errors import ConfigError, JournalError
 
 FILE, FOLDER = 0o600, 0o700
 
 _LOOK = 0.05
 
 
+def user_folder(variable: str, *below: str) -> Path:
+    """Where files of this user are: as a variable such as ``XDG_STATE_HOME`` says, or below the home folder.
+
+    Raises:
+        ConfigError: when there is neither.
+    """
+    given = os.environ.get(variable, "")
+    if os.path.isabs(given):
+        return Path(given)
+    try:
+        return Path.home().joinpath(*below)
+    except RuntimeError as exc:
+        raise ConfigError(f"this user has no home directory: set HOME or {variable} to a folder") from exc
+
+
 def open_private(path: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
     """Open a file for writing; one that is made here belongs to its owner alone.
+
+    What is appended has no buffer: what the disk refused would be written all the same when it is closed.
 
     Raises:
         OSError: when it cannot be opened.
     """
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE))
+    buffering = 0 if mode == "ab" else -1
+    return open(path, mode, buffering, opener=lambda name, flags: os.open(name, flags, FILE))
 
 
 def make_private(folder: Path, *, inside: Path | None = None) -> list[Path]:
@@ -137,7 +155,9 @@ class Storage:
 
     def append(self, file: BinaryIO, content: bytes) -> None:
         """Add to the end of a file, for good; after an error some of it may be there."""
-        file.write(content)
+        left = memoryview(content)
+        while left:
+            left = left[file.write(left) :]
         self.settle(file)
 
     def cut(self, file: BinaryIO, size: int) -> None:

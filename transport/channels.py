@@ -40,7 +40,7 @@ class Channel:
     broke during the call.
 
     Raises:
-        PeerLost: when no descriptor is left for a socket.
+        PeerLost: when no descriptor is left for a socket, or nobody can be at such an endpoint.
     """
 
     referred = False
@@ -61,6 +61,8 @@ class Channel:
             stay_in_cache(self._socket, endpoint)
             connect(self._socket, endpoint)
             self._open = True
+        except zmq.ZMQError as exc:
+            raise PeerLost(f"{endpoint} cannot be reached: {zmq.strerror(exc.errno or 0).lower()}") from exc
         finally:
             if not self._open:
                 self._release()

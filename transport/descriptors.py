@@ -35,7 +35,7 @@ def require(count: int) -> None:
 
 
 class Starved(PeerLost):
-    """A descriptor came, and this process can have no more of them."""
+    """Something came for which this process has no descriptor, or no memory, left."""
 
 
 class Descriptors(deque[int]):

@@ -6,8 +6,10 @@ import errno
 import ipaddress
 import itertools
 import logging
+import os
 import re
 import socket as stdlib_socket
+import stat
 import struct
 from typing import Any, NamedTuple, cast
 
@@ -240,8 +242,9 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
         BindError: naming the endpoint and the reason.
     """
     check(endpoint)
-    if endpoint.startswith("ipc://") and _is_served(endpoint[6:]):
-        raise BindError(f"cannot bind {endpoint}: address already in use{_advice(zmq.EADDRINUSE)}")
+    if endpoint.startswith("ipc://") and _is_taken(endpoint[6:]):
+        advice = _advice(errno.EADDRINUSE, endpoint)
+        raise BindError(f"cannot bind {endpoint}: address already in use{advice}")
     _set_family(socket, endpoint.startswith("tcp://["))
     try:
         require(_TO_BIND)
@@ -250,25 +253,32 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
         )
     except (OSError, zmq.ZMQError) as exc:
         reason = zmq.strerror(exc.errno or 0).lower()
-        raise BindError(f"cannot bind {endpoint}: {reason}{_advice(exc.errno)}") from exc
+        raise BindError(f"cannot bind {endpoint}: {reason}{_advice(exc.errno, endpoint)}") from exc
     real = endpoint if endpoint.startswith("inproc://") else socket.getsockopt_string(zmq.LAST_ENDPOINT)
     inherited.bound(socket, real)
     return real
 
 
-def _is_served(path: str) -> bool:
-    # libzmq would unlink the other agent's path and take its place without a word.
+def _is_taken(path: str) -> bool:
+    # libzmq would unlink another agent's path, or any file, and take its place without a word.
     if not hasattr(stdlib_socket, "AF_UNIX"):
         return False
+    if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
+        return True
     with stdlib_socket.socket(stdlib_socket.AF_UNIX) as probe:
+        probe.setblocking(False)
         try:
             probe.connect(f"\0{path[1:]}" if path.startswith("@") else path)
+        except (BlockingIOError, PermissionError):  # many wait to be taken; it is another user's
+            return True
         except OSError:
             return False
     return True
 
 
-def _advice(code: int | None) -> str:
+def _advice(code: int | None, endpoint: str) -> str:
+    if code == errno.EADDRINUSE and endpoint.startswith("ipc://"):
+        return "; another program, a file or a user has that path: stop it, remove it, or name another one"
     if code == errno.EADDRINUSE:
         return "; another program uses it: stop that one, or bind port 0 for a free one"
     if code in (errno.ENODEV, errno.EADDRNOTAVAIL):

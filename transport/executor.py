@@ -28,7 +28,8 @@ from contextlib import suppress
 from typing import Any
 
 from ..protocol import limits
-from ..protocol.errors import AgentClosed
+from ..protocol.errors import AgentClosed, LocalLimit
+from .threads import begin
 
 logger = logging.getLogger("pzc.dispatch")
 
@@ -99,7 +100,7 @@ class Executor:
 
         Raises:
             AgentClosed: after `close`.
-            RuntimeError: when there is no thread for it.
+            LocalLimit: when there is no thread for it.
         """
         with self._changed:
             if self._closed:
@@ -110,7 +111,7 @@ class Executor:
             self._waiting.append(function)
             try:
                 self._wake()
-            except RuntimeError:  # no thread is left
+            except LocalLimit:  # no thread is left
                 if not self._threads:
                     self._waiting.pop()
                     raise
@@ -134,7 +135,7 @@ class Executor:
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-        thread.start()
+        begin(thread)
         self._threads.append(thread)
 
     def abandon(self) -> list[Callable[[], object]]:
@@ -193,7 +194,7 @@ class Executor:
         run = self._run = _Run(function, time.monotonic())
         shared = divisible is not None and len(divisible.left) > 1
         if self._spare and not self._watched and (self._waiting or shared):
-            with suppress(RuntimeError):  # no thread is left: whatever stalls holds up the others
+            with suppress(LocalLimit):  # no thread is left: whatever stalls holds up the others
                 self._call_watch()
         return run
 

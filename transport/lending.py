@@ -10,14 +10,14 @@ from collections import deque
 from functools import partial
 
 from ..protocol import limits
-from ..protocol.errors import PeerLost, RemoteProtocolError
+from ..protocol.errors import RemoteProtocolError
 from ..protocol.frames import Buffer
 from ..protocol.lazily import np
 from ..shm.blocks import address_of, available
 from ..shm.borrowed import Borrowed
 from ..shm.gone import when_gone
 from ..shm.ring import Ring, Slot
-from .descriptors import Descriptors
+from .descriptors import Descriptors, Starved
 from .framing import INLINE, MAX_NOTES
 
 LATELY = 64
@@ -131,7 +131,7 @@ class Lending:
 
         Raises:
             RemoteProtocolError: when the block cannot be that.
-            PeerLost: when it cannot be mapped here.
+            Starved: when it cannot be mapped here.
         """
         try:
             if fds is not None:
@@ -146,7 +146,7 @@ class Lending:
             text = (
                 f"{self._peer} was given up, because a content of {size} bytes cannot be mapped here: {exc}"
             )
-            raise PeerLost(text) from exc
+            raise Starved(text) from exc
 
     def close(self) -> None:
         """Let go of all; what is in use stays until it is not."""

@@ -14,13 +14,13 @@ from typing import Any
 
 from ...protocol import limits
 from ...protocol.contents import control
-from ...protocol.errors import AgentClosed, CallTimeout, PzcError, Refused
+from ...protocol.errors import AgentClosed, CallTimeout, LocalLimit, PzcError, Refused
 from ...protocol.frames import PZC01
 from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.endpoints import is_direct
-from ...transport.executor import Executor
+from ...transport.executor import NO_THREAD, Executor
 from ...transport.loop import Loop
 from ...transport.timers import until_next
 from .exchanges import Exchanges, late
@@ -143,6 +143,8 @@ class Pipelines:
             if entry.again and reply.sender == entry.peer.agent_id:
                 accepted(reply)
             self._helpers.submit(partial(self._again, entry, reply))
+        except LocalLimit:  # no thread is left, for now
+            self.loop.call_later(NO_THREAD, partial(self.refused, entry, message, content))
         except PzcError as exc:
             self.drop(entry)
             entry.fail(exc)
@@ -163,7 +165,7 @@ class Pipelines:
         """Many requests are in flight to one peer: a Unix connection is quicker; any thread."""
         peer = pipeline.peer
         if peer.dialect == PZC01 and peer.details.get("lane") and is_direct(peer):
-            with contextlib.suppress(AgentClosed):
+            with contextlib.suppress(AgentClosed, LocalLimit):  # without a thread it stays with tcp
                 self._helpers.submit(partial(self._go_over, pipeline))
 
     def _go_over(self, pipeline: Pipeline) -> None:

@@ -256,8 +256,12 @@ class Audit:
         return batch
 
     def _write(self, batch: list[_Entry]) -> None:
-        lines = [_line(*entry) for entry in batch]
-        done, error = self._file.append([_bytes(line) for line in lines])
+        lines, done, error = list[dict[str, Any]](), 0, cast("Exception | None", None)
+        try:
+            lines = [_line(*entry) for entry in batch]
+            done, error = self._file.append([_bytes(line) for line in lines])
+        except Exception as exc:  # for want of memory: what comes later may be written
+            error = exc.with_traceback(None)
         missed = batch[done:]
         lost = sum(names is not _LOST for names, _ in missed)
         self.written += sum(names is not _LOST for names, _ in batch[:done])
@@ -265,7 +269,7 @@ class Audit:
         with self._lock:
             self.dropped += lost
         if error is not None:
-            self._trouble = f"{type(error).__name__}: {error.strerror}"
+            self._trouble = f"{type(error).__name__}: {getattr(error, 'strerror', error)}"
             if self._clock() - self._complained >= COMPLAIN:
                 self._complained = self._clock()
                 text = "audit log %s: %s; calls go on, %d lines are lost so far"

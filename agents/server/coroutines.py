@@ -13,9 +13,10 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.errors import CallCancelled, PeerLost
+from ...protocol.errors import CallCancelled, PeerLost, Refused
 from ...protocol.lazily import Lazily
 from ..current import current
+from .lane import NO_THREAD
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,6 +47,7 @@ class Coroutines:
         Raises:
             CallCancelled: when the call was cancelled.
             PeerLost: when the server is being stopped.
+            Refused: when there is no thread for it.
         """
         done: Future[Any] = Future()
         cancel = self.begin(coroutine, done)
@@ -78,6 +80,7 @@ class Coroutines:
 
         Raises:
             PeerLost: when the server is being stopped.
+            Refused: when there is no thread for it.
         """
         done = Future() if done is None else done
         tasks: list[asyncio.Task[Any]] = []
@@ -109,13 +112,17 @@ class Coroutines:
     def _start(self) -> asyncio.AbstractEventLoop:
         if self._closed:
             raise PeerLost("the server is being stopped")
-        loop = asyncio.new_event_loop()
+        try:
+            loop = asyncio.new_event_loop()
+        except OSError as exc:
+            text = f"this agent can have no event loop to run it: {exc}; raise the limit (ulimit -n)"
+            raise Refused(text) from exc
         thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no thread is left
+        except RuntimeError as exc:
             loop.close()
-            raise
+            raise Refused(NO_THREAD) from exc
         self._loop, self._thread = loop, thread
         return loop
 

@@ -28,7 +28,7 @@ from time import monotonic
 from typing import Any
 
 from ...protocol.contents import PS
-from ...protocol.errors import FrameError, Refused, RemoteProtocolError, RoleRefused, SignatureError
+from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
 from ...protocol.operations import GET
@@ -40,7 +40,7 @@ from ..here import NOT_NOW
 from .batch import run_batch
 from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
 from .exposed import ExposedObject
-from .lane import Lane
+from .lane import Lane, begin
 from .marks import Member
 from .presence import Presence
 from .replies import Replies, authorize
@@ -266,8 +266,8 @@ class Dispatcher:
         if call.caller.carrier.waits or not call.member.urgent:
             return self._run(call, None)
         call.run, call.give_up = self._run_queued, self._give_up
-        if not self._urgent.submit(call.work):
-            self._give_up(call, Refused("too many urgent calls are waiting for a thread"))
+        if (error := begin(self._urgent, call.work)) is not None:
+            self._give_up(call, error)
         return None
 
     def _queue(self, call: Call, lane: Lane) -> None:

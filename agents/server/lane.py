@@ -31,6 +31,7 @@ from ...protocol.errors import (
     CallCancelled,
     CallTimeout,
     ConfigError,
+    LocalLimit,
     PeerLost,
     PzcError,
     Refused,
@@ -121,6 +122,16 @@ class Work(QueueEntry):
 
     def refuse(self, error: Exception) -> None:
         """Nobody wants to know."""
+
+
+def begin(workers: Executor, work: Callable[[], object]) -> PzcError | None:
+    """Let one of the workers do something; why none can."""
+    try:
+        return None if workers.submit(work) else Refused(NO_THREAD)
+    except AgentClosed:
+        return PeerLost(STOPPING)
+    except LocalLimit:
+        return Refused(NO_THREAD)
 
 
 class Lane:
@@ -241,13 +252,7 @@ class Lane:
         if entry.gate is not None:
             entry.gate.release()
             return None
-        try:
-            self._workers.submit(partial(self._work, entry))
-        except AgentClosed:
-            return PeerLost(STOPPING)
-        except RuntimeError:
-            return Refused(NO_THREAD)
-        return None
+        return begin(self._workers, partial(self._work, entry))
 
     def _work(self, entry: QueueEntry) -> None:
         self._running[entry] = get_ident()

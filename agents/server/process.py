@@ -20,9 +20,10 @@ from typing import Any
 
 from ...protocol import limits
 from ...protocol.contents import portable, ps_message, raised, read_ps_message, read_raised
-from ...protocol.errors import PeerLost, SerializeError
+from ...protocol.errors import LocalLimit, PeerLost, SerializeError
 from ...protocol.frames import PZC01
 from ...transport.tables import Table
+from ...transport.threads import begin
 
 PARENT_CHECK = 1.0
 """Seconds between two looks at the parent, for the case that a fork of it holds the pipe open."""
@@ -38,7 +39,13 @@ class _Child:
         self._lock = threading.Lock()
         self._reaper = threading.Thread(target=self._reap, name=process.name, daemon=True)
         _children.started.add(self)
-        self._reaper.start()
+        try:
+            begin(self._reaper)
+        except LocalLimit:
+            _children.started.discard(self)
+            process.kill()
+            process.join()
+            raise
 
     def _reap(self) -> None:
         wait([self._process.sentinel])

@@ -30,6 +30,7 @@ from ...protocol.exceptions import qualified
 from ...protocol.paths import Path
 from ...protocol.shown import printable
 from ...protocol.values import PLAIN
+from ...transport.threads import begin
 from ..interfaces import Publisher
 from ..signals import ORIGINAL, Signal
 from .answers import by_value
@@ -116,6 +117,9 @@ class Poller:
         lanes: in which its objects are used.
         publisher: publishes.
         periods: seconds between two reads, by path.
+
+    Raises:
+        LocalLimit: when there is no thread for it.
     """
 
     def __init__(
@@ -127,8 +131,7 @@ class Poller:
         now = monotonic()
         self._queue = [_Polled(now, path, paths.text(path), period) for path, period in periods.items()]
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"pzc-poll {name}".strip(), daemon=True)
-        self._thread.start()
+        begin(threading.Thread(target=self._run, name=f"pzc-poll {name}".strip(), daemon=True))
 
     def close(self) -> None:
         """Read nothing more; what is being read ends in its turn."""

@@ -38,6 +38,7 @@ from ...protocol.frames import PZC01, Kind
 from ...protocol.message import Identity, Message
 from ...protocol.session import Session
 from ...transport.counters import Counters
+from ...transport.descriptors import Starved
 from ...transport.exchange import UnixExchange
 from ...transport.greeting import address, available, greeting
 from ...transport.inherited import mine
@@ -236,6 +237,8 @@ class UnixConnection(threading.Thread):
             until = time.monotonic() + limits.current.greeting
             self._stream.send(greeting(self._listener.agent_id, self._nonce), until)
             self._serve(*self._meet())
+        except Starved as exc:
+            logger.warning("what process %d asked was lost: %s", self.pid, exc)
         except PzcError as exc:
             logger.debug("a connection of the fast lane ended: %s", exc)
         except Exception:

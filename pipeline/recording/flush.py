@@ -50,7 +50,7 @@ class FlushRequests:
         self._folder = directory / f"{_PREFIX}{recorder}"
 
     def open(self) -> None:
-        """Tell readers that somebody answers; one that the disk refuses is not asked."""
+        """Tell readers that somebody answers; one that the disk refuses is not asked before `answer`."""
         with suppress(OSError):
             self._folder.mkdir(FOLDER, exist_ok=True)
 
@@ -60,6 +60,7 @@ class FlushRequests:
         Args:
             write: writes it; while it raises JournalError the requests stay.
         """
+        self.open()
         with suppress(OSError, JournalError):
             if asked := os.listdir(self._folder):
                 write()

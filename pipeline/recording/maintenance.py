@@ -31,6 +31,7 @@ from pathlib import Path
 
 from ...protocol import limits
 from ...protocol.errors import JournalError
+from ...transport.threads import begin
 from ..schema import all_segments, compacted_name, segments
 from ..storage import Storage
 from .compaction import Piece, next_run
@@ -83,7 +84,7 @@ class Maintenance:
         """Look every half a minute from now on, in a thread of its own."""
         if self:
             thread = threading.Thread(target=self._run, name="pzc-maintenance", daemon=True)
-            thread.start()
+            begin(thread)
             self._thread = thread
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ from ...agents.server.audit_file import CALLS
 from ...delivery.cursor import Gap
 from ...delivery.policies import Policy, drop, mailbox
 from ...protocol.errors import JournalError
+from ...transport.threads import begin
 from ...transport.wire import Protocol
 from .flush import FlushRequests
 from .gaps import GapLog, GapRow
@@ -111,7 +112,7 @@ class Recorder:
         self._unacknowledged: deque[tuple[int, Callable[[], object]]] = deque()
         self._closing = threading.Event()
         self._news = threading.Event()
-        self._full = False
+        self._full = self._refused = False
         self.subscriptions: list[Subscription] = []
         self.sources: list[str] = []
         self.ended: dict[Subscription, str] = {}
@@ -125,7 +126,7 @@ class Recorder:
         self._requests.open()
         self._writer = threading.Thread(target=self._write, name="pzc-journal", daemon=True)
         try:
-            self._writer.start()
+            begin(self._writer)
             self.maintenance.start()
             for publisher, topic in _sources(publishers, calls):
                 self._subscribe(publisher, topic)
@@ -198,7 +199,10 @@ class Recorder:
             self.recorded += 1
         except JournalError as exc:
             self.lost += 1
-            logger.error("a notification of %s could not be recorded: %s", notification.name, exc)
+            if not self._refused:  # told once, or the log would fill the disk that is full
+                self._refused = True
+                text = "a notification of %s could not be recorded, as what comes until rows are written: %s"
+                logger.error(text, notification.name, exc)
         if self.journal.due_in() == 0.0:
             self._news.set()
 
@@ -241,7 +245,7 @@ class Recorder:
             waiting = self._unacknowledged
             while waiting and waiting[0][0] <= offset:
                 done.append(waiting.popleft()[1])
-        self._full = self._closing.is_set() or self.journal.full
+        self._full, self._refused = self._closing.is_set() or self.journal.full, False
         for each in done:
             try:
                 each()

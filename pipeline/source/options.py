@@ -17,6 +17,7 @@ from ...discovery.spelling import split_topic
 from ...protocol.errors import ConfigError
 from ...transport.settings import load
 from ...transport.wire import Protocol
+from ..storage import user_folder
 
 MISSING = ("report", "fail")
 """What becomes of a query whose spool is gone, with notifications that were acknowledged."""
@@ -178,9 +179,12 @@ def _name(options: Mapping[str, str], streaming: bool) -> str | None:
 
 
 def _spool_of(name: str) -> Path:
-    home = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
-    return base / "pzc" / "spool" / hashlib.sha256(name.encode()).hexdigest()[:16]
+    return (
+        user_folder("XDG_STATE_HOME", ".local", "state")
+        / "pzc"
+        / "spool"
+        / hashlib.sha256(name.encode()).hexdigest()[:16]
+    )
 
 
 def _number(kind: type[int] | type[float], least: float) -> Callable[[str, str], float]:

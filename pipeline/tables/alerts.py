@@ -10,6 +10,7 @@ from typing import Any
 
 from ...agents.agent import Agent
 from ...protocol.errors import PzcError
+from ...transport.threads import begin
 from ...transport.wire import Protocol
 
 logger = logging.getLogger("pzc.pipeline")
@@ -45,7 +46,11 @@ class Alerts:
         self._closing = threading.Event()
         self.agent = Agent(name=NAME, protocol=protocol)
         self._thread = threading.Thread(target=self._publish, name="pzc-alarms", daemon=True)
-        self._thread.start()
+        try:
+            begin(self._thread)
+        except BaseException:
+            self.agent.stop()
+            raise
 
     def __enter__(self) -> Alerts:
         return self

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +16,9 @@ from typing import Any
 import pytest
 
 import pzc
-from pzc import Agent, BindError, Protocol, Server, block
+from pzc import Agent, BindError, LocalLimit, Protocol, Proxy, Refused, Server, block
+from pzc.agents.client.awaitable.threads import in_thread
+from pzc.agents.client.many import WORTH_IT
 from pzc.transport.helpers import aside
 
 from tests.contract.rigs.pairs import pair
@@ -142,3 +149,90 @@ def test_a_callback_for_which_there_was_no_thread_is_called_once_there_is_one(
         assert scarce.refused.wait(TIMEOUT)
         scarce.clear()
         assert told.wait(TIMEOUT)
+
+
+class Polled:
+    """A value; and a call that waits until it may end."""
+
+    voltage = 1.0
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+
+    def wait(self) -> bool:
+        """Wait."""
+        return self.may_end.wait(TIMEOUT)
+
+    async def awaited(self) -> str:
+        """In an event loop."""
+        return "done"
+
+
+@contextmanager
+def served(thing: object) -> Iterator[Any]:
+    """A proxy of something that is served."""
+    with Server(thing, discovery=False) as server:
+        proxy = Proxy(server.rep_endpoint, timeout=TIMEOUT)
+        try:
+            yield proxy
+        finally:
+            pzc.close(proxy)
+
+
+def test_a_server_without_a_thread_to_poll_with_says_what_to_do(scarce: Scarcity) -> None:
+    scarce.append("pzc-poll")
+    with pytest.raises(LocalLimit, match="ulimit -u"):
+        Server(Polled(), poll={"voltage": 1.0}, discovery=False)
+
+
+def test_an_async_method_for_which_there_is_no_thread_is_refused_with_what_to_do(scarce: Scarcity) -> None:
+    with served(Polled()) as proxy:
+        scarce.append("pzc-async")
+        with pytest.raises(Refused, match="ulimit -u"):
+            proxy.awaited()
+
+
+def test_what_is_awaited_without_a_thread_for_it_says_what_to_do(scarce: Scarcity) -> None:
+    scarce.append("pzc-aio")
+    with pytest.raises(LocalLimit, match="ulimit -u"):
+        asyncio.run(in_thread(bool))
+
+
+def test_many_calls_that_nobody_waits_for_go_on_without_a_thread_that_makes_them_quick(
+    scarce: Scarcity,
+) -> None:
+    polled = Polled()
+    with served(polled) as proxy:
+        scarce.append("pzc-client")
+        calls = [proxy.wait.future() for _ in range(3 * WORTH_IT)]
+        polled.may_end.set()
+        assert [call.result(TIMEOUT) for call in calls] == [True] * len(calls)
+
+
+def test_a_call_to_a_server_that_was_replaced_is_made_once_there_is_a_thread(scarce: Scarcity) -> None:
+    with Agent(discovery=False) as other:
+        with Agent(discovery=False) as first:
+            endpoint = first.rep_endpoint
+            peer = other.peer(endpoint)
+        with Agent(endpoint, discovery=False):
+            scarce.append("pzc-client")
+            reply = other.exchange_later(peer, "echo", TIMEOUT)
+            assert scarce.refused.wait(TIMEOUT)
+            scarce.clear()
+            assert reply.result(TIMEOUT).content == "echo"
+
+
+def test_an_agent_that_is_told_to_stop_does_so_once_there_is_a_thread(scarce: Scarcity) -> None:
+    with Agent(discovery=False) as agent, Agent(discovery=False) as other:
+        scarce.extend(["pzc-stop", "pzc-close"])
+        other.request(agent.rep_endpoint, "stop", TIMEOUT)
+        assert scarce.refused.wait(TIMEOUT)
+        scarce.clear()
+        assert agent.join(TIMEOUT)
+
+
+def test_a_process_whose_end_no_thread_could_wait_for_is_ended(scarce: Scarcity) -> None:
+    scarce.append("pzc-Fraction")
+    with pytest.raises(LocalLimit, match="ulimit -u"):
+        Server.serve_in_process(Fraction)
+    assert multiprocessing.active_children() == []

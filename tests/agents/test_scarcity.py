@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
+import mmap
 import socket
 import threading
 import time
@@ -12,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
+from pzc import Agent, PeerLost, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
 from pzc.agents.notifications.links import open_links, subscriber
+from pzc.agents.server.audit import Audit
 from pzc.agents.server.lane import Lane, QueueEntry
 from pzc.transport import pipe
 
@@ -174,6 +177,23 @@ def test_a_call_for_which_there_was_no_thread_is_refused_and_the_next_one_runs(
         assert ask() == ("PSMessage", "return", "done")
 
 
+def test_a_server_that_has_no_memory_for_what_it_is_asked_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = mmap.mmap
+
+    def copied_never(*args: Any, **options: Any) -> mmap.mmap:
+        if options.get("access") == mmap.ACCESS_COPY:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return there(*args, **options)
+
+    with Server(Abrupt(), discovery=False) as server, Agent(discovery=False) as agent:
+        monkeypatch.setattr(mmap, "mmap", copied_never)
+        with pytest.raises(PeerLost):
+            agent.exchange(server.rep_endpoint, bytes(1 << 20), 3.0, transport="unix")
+        wait_until(lambda: "Cannot allocate memory" in caplog.text)
+
+
 class Waiter(QueueEntry):
     """Waits without a thread of its own."""
 
@@ -210,3 +230,18 @@ def test_an_audit_log_goes_on_where_there_is_no_thread_that_publishes_it(
         scarce.clear()
         agent.exchange(server.rep_endpoint, message, 3.0)
     assert path.read_text().count("plain") == 2
+
+
+def test_lines_of_an_audit_log_for_which_there_was_no_memory_are_counted_and_later_ones_written(
+    tmp_path: Path,
+) -> None:
+    def no_memory() -> None:
+        raise MemoryError("no memory")
+
+    audit = Audit(tmp_path / "log")
+    audit.put(None, no_memory)
+    wait_until(lambda: audit.dropped == 1)
+    audit.event("later")
+    audit.close()
+    lost, later = (json.loads(line) for line in (tmp_path / "log").read_text().splitlines())
+    assert (lost["lost"], lost["reason"], later["event"]) == (1, "MemoryError: no memory", "later")

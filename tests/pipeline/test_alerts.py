@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from pzc import Agent, Protocol
+from pzc import Agent, LocalLimit, Protocol
 from pzc.pipeline.tables.alerts import TOPIC, Alerts
 
 
@@ -26,6 +27,26 @@ def test_a_subscriber_gets_every_alarm_in_order(announcer: Alerts) -> None:
         assert [heard.get(timeout=10)["value"] for _ in range(3)] == [0.0, 1.0, 2.0]
     announcer.close()
     assert (announcer.published, announcer.lost) == (3, 0)
+
+
+def test_what_has_no_thread_to_publish_with_leaves_no_agent_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, agents = threading.Thread.start, list[Agent]()
+
+    def sometimes(self: threading.Thread) -> None:
+        if self.name == "pzc-alarms":
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    class Noted(Agent):
+        def _prepare(self) -> None:
+            agents.append(self)
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(threading.Thread, "start", sometimes)
+        scarce.setattr("pzc.pipeline.tables.alerts.Agent", Noted)
+        with pytest.raises(LocalLimit, match="ulimit -u"):
+            Alerts(Protocol("a key of the lab", "msgpack"))
+    assert [agent.join(0.0) for agent in agents] == [True]
 
 
 def test_alarms_beyond_the_bound_are_counted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import tempfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -128,6 +129,19 @@ def test_a_record_that_the_disk_refuses_leaves_nothing_behind(tmp_path: Path) ->
     with pytest.raises(OSError, match="No space"):
         found[0].append(Commit(2, added=[file(2)]))
     found[0].close()
+    assert log_of(tmp_path).read_bytes() == before
+
+
+def test_a_record_that_was_refused_does_not_come_once_there_is_room_again(
+    tmp_path: Path, small_files: Callable[[int | None], None]
+) -> None:
+    log = begun(tmp_path, 1)
+    before = log_of(tmp_path).read_bytes()
+    small_files(len(before) + 10)
+    with pytest.raises(OSError, match="too large"):
+        log.append(Commit(2, added=[file(2)]))
+    small_files(None)
+    log.close()
     assert log_of(tmp_path).read_bytes() == before
 
 

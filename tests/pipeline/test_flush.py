@@ -156,6 +156,15 @@ def test_a_journal_that_no_recorder_writes_is_read_as_it_is(tmp_path: Path) -> N
         assert journal.pending_rows == 1
 
 
+def test_a_recorder_that_began_on_a_full_disk_is_asked_once_there_is_room(tmp_path: Path) -> None:
+    requests, refused = FlushRequests(tmp_path, "r"), tmp_path / ".flush-r"
+    refused.touch()  # so that no folder of the name can be made
+    requests.open()
+    refused.unlink()
+    requests.answer(lambda: None)
+    assert refused.is_dir()
+
+
 def test_one_answer_is_for_all_who_ask(tmp_path: Path) -> None:
     requests, written = FlushRequests(tmp_path, "r"), list[int]()
     requests.open()

@@ -100,7 +100,9 @@ def test_a_publisher_that_cannot_be_reached_leaves_nothing_open(tmp_path: Path) 
         Recorder(tmp_path, [present.rep_endpoint], protocol=Protocol("a key of the lab")).close()
 
 
-def test_without_mailboxes_what_the_disk_refuses_is_counted(tmp_path: Path, instrument: Agent) -> None:
+def test_without_mailboxes_what_the_disk_refuses_is_counted_and_told_once(
+    tmp_path: Path, instrument: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
     home = tmp_path / "journal"
     recorder = Recorder(
         home,
@@ -120,6 +122,7 @@ def test_without_mailboxes_what_the_disk_refuses_is_counted(tmp_path: Path, inst
         assert statistics["refused_by_journal"] > 0
         assert statistics["recorded"] + statistics["refused_by_journal"] == 50
         assert statistics["durable"] == 0
+        assert caplog.text.count("could not be recorded") == 1
     finally:
         home.unlink()
         home.mkdir()

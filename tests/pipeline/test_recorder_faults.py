@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Protocol, mailbox
+from pzc import Agent, LocalLimit, Protocol, mailbox
 from pzc.pipeline.recording.gaps import MAX_WAITING, GapLog, GapRow, read_gaps
 from pzc.pipeline.recording.maintenance import Maintenance
 from pzc.pipeline.recording.recorder import Recorder
@@ -305,7 +305,7 @@ def test_a_recorder_without_a_thread_lets_go_of_its_journal(
 
     with monkeypatch.context() as scarce:
         scarce.setattr(threading.Thread, "start", sometimes)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(LocalLimit, match="ulimit -u"):
             recorder_of(instrument, tmp_path)
     recorder_of(instrument, tmp_path).close()
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,29 @@ def test_an_ipc_path_that_a_dead_process_left_is_used_again(tmp_path: Path) -> N
     assert path.is_socket()
     with Agent(f"ipc://{path}") as agent:
         assert agent.request(agent.rep_endpoint, "ping") == "pong"
+
+
+def test_a_file_that_is_no_socket_is_not_taken_for_one_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "scan.h5"
+    path.write_bytes(b"measured")
+    with pytest.raises(BindError, match="has that path"):
+        Agent(f"ipc://{path}")
+    assert path.read_bytes() == b"measured"
+
+
+def test_an_ipc_path_at_which_many_wait_to_be_taken_is_not_taken_from_whoever_is_slow(tmp_path: Path) -> None:
+    path = str(tmp_path / "agent")
+    with ExitStack() as sockets:
+        slow = sockets.enter_context(socket.socket(socket.AF_UNIX))
+        slow.bind(path)
+        slow.listen(0)
+        with suppress(BlockingIOError):
+            while True:
+                waiting = sockets.enter_context(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                waiting.connect(path)
+        with pytest.raises(BindError, match="address already in use"):
+            Agent(f"ipc://{path}")
 
 
 def test_an_inproc_name_in_use_is_refused() -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from ....transport.threads import begin
 from ..pending import Pending
 
 T = TypeVar("T")
@@ -118,10 +119,13 @@ def start(function: Callable[[], T]) -> Future[T]:
 
     Returns:
         Future of its result; it cannot be cancelled.
+
+    Raises:
+        LocalLimit: when there is no thread for it.
     """
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
-    threading.Thread(target=_run, args=(function, future), name="pzc-aio", daemon=True).start()
+    begin(threading.Thread(target=_run, args=(function, future), name="pzc-aio", daemon=True))
     return future
 
 

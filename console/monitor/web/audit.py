@@ -1,4 +1,4 @@
-"""Audit: what users of the page did, one line of JSON each."""
+"""Audit: what users of the page did, one line of JSON each. What the disk refuses is counted: it was done."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ....agents.server.audit import MASK, is_secret, masked_arguments, masked_keywords
+from ....agents.server.audit_file import AuditFile
 from ....protocol.contents import as_list, as_table
 
 logger = logging.getLogger("pzc.monitor")
 
 SHORT = 200
+
+MAX_BYTES, KEPT = 16 << 20, 5
+"""Of a file, which is renamed then; so many files are kept besides."""
 
 
 class Audit:
@@ -24,14 +28,13 @@ class Audit:
         path: of the file; None writes to the log only.
 
     Raises:
-        OSError: when the file cannot be written.
+        ConfigError: when the file cannot be written.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._lock = threading.Lock()
-        self._file = None if path is None else path.open("a", encoding="utf-8")
-        if path is not None:
-            path.chmod(0o600)
+        self._file = None if path is None else AuditFile(str(path.absolute()), MAX_BYTES, KEPT)
+        self._lost = 0
 
     def write(self, user: str, address: str, agent: str, asked: dict[str, Any], outcome: str) -> None:
         """One line; values are shortened, and masked as in a server's own audit log."""
@@ -50,8 +53,18 @@ class Audit:
         logger.info("%s", line)
         if self._file is not None:
             with self._lock:
-                self._file.write(json.dumps(line) + "\n")
-                self._file.flush()
+                self._append(self._file, line)
+
+    def _append(self, file: AuditFile, line: dict[str, Any]) -> None:
+        lost = [{"time": line["time"], "lost": self._lost}] if self._lost else []
+        lines = [*lost, line]
+        done, error = file.append([f"{json.dumps(each)}\n".encode() for each in lines])
+        if done >= len(lost):
+            self._lost = 0
+        if done < len(lines):
+            if not self._lost:
+                logger.error("audit log %s: %s; the page goes on, and counts what is lost", file.path, error)
+            self._lost += 1
 
     def close(self) -> None:
         """Write no more."""

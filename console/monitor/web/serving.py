@@ -110,10 +110,7 @@ def serve(
 
     from .app import MonitorPage
 
-    try:
-        log = Audit(audit)
-    except OSError as exc:
-        raise ConfigError(f"the audit log {audit} cannot be written: {exc.strerror}") from exc
+    log = Audit(audit)
     by_name = {name: Operator(protocol) for name, protocol in operators.items()}
     acting = Acting(Operator(collector.agent.protocol, READ_TIMEOUT), by_name, collector.is_busy)
     with closing(listener), closing(log), closing(acting), following(collector) as feeds:

@@ -302,6 +302,12 @@ def test_stop_answers_the_request_that_runs_and_refuses_those_that_wait() -> Non
         assert agent.answered == ["slow"]
 
 
+@pytest.mark.needs("posix")
+def test_a_path_at_which_no_socket_can_be_is_peer_lost_with_the_reason() -> None:
+    with Agent() as agent, pytest.raises(PeerLost, match="name too long"):
+        agent.request(f"ipc:///tmp/{'x' * 200}", "info")
+
+
 def test_a_peer_that_cannot_be_met_is_peer_lost_and_nothing_of_its_kind() -> None:
     with Agent() as gone:
         endpoint = gone.rep_endpoint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import string
 from pathlib import Path
 
@@ -94,6 +95,22 @@ def test_the_keyrings_of_a_lab_are_for_their_owner_only_and_never_written_over(t
     assert (outcome.status, "is there already" in outcome.err) == (1, True)
     assert (lab / "alice.keyring").read_text() == before
     assert not (lab / "bob.keyring").exists()
+
+
+@pytest.mark.needs("posix")
+def test_keyrings_of_a_lab_that_a_full_disk_refuses_leave_nothing_in_the_way_of_others(
+    tmp_path: Path,
+) -> None:
+    asked = "keygen", "--lab", str(tmp_path), "--operators", "alice"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400, hard))
+    try:
+        outcome = command(*asked)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (outcome.status, outcome.err.count("cannot be written")) == (1, 1)
+    assert list(tmp_path.iterdir()) == []
+    assert command(*asked).status == 0
 
 
 def test_the_page_beside_the_keyrings_of_a_lab_tells_whose_each_is(tmp_path: Path) -> None:

@@ -56,6 +56,18 @@ def test_up_returns_when_all_run_and_down_when_all_have_ended(bench: Bench) -> N
     assert not any(map(is_there, pids))
 
 
+def test_a_lab_whose_log_cannot_be_written_says_so(bench: Bench) -> None:
+    bench.write(SUPPLY)
+    assert bench.run("up").status == 0
+    bench.run("down")
+    (log,) = bench.folder.glob("state/**/lab.log")
+    log.unlink()
+    log.mkdir()
+    outcome = bench.run("up")
+    assert (outcome.status, outcome.err.count("\n")) == (1, 1)
+    assert "Is a directory" in outcome.err
+
+
 @finding("L8")
 def test_whoever_does_not_start_is_told_with_the_reason(bench: Bench) -> None:
     bench.write(f'{SUPPLY}[server.wrong]\nobject = "bench:Wrong"\nargs = ["10.0.0.7"]\n')

@@ -132,6 +132,17 @@ def test_what_an_operator_sets_is_set_in_the_server_and_stands_in_the_audit_log(
     )
 
 
+def test_what_was_done_is_told_as_done_where_the_audit_log_cannot_be_written(
+    bench: Console, folder: Path, psu: Any
+) -> None:
+    alice = keyring(folder, "alice", KEY)
+    with Monitor(bench, "--operator", f"alice={alice}", "--audit", "/dev/full") as monitor:
+        monitor.enter("alice")
+        monitor.await_agent("psu")
+        assert monitor.act("psu", "set", path="voltage", value="5.5") == (200, {"result": None})
+    assert psu.voltage == 5.5
+
+
 def test_what_the_instrument_refuses_is_told(operated: Monitor) -> None:
     status, told = operated.act("psu", "set", path="voltage", value="99")
     assert status == 409
