@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from ..protocol.shown import hint
-from .output import folded
+from .output import folded, write
 
 EVERY = 1.0
 """Seconds after which a command that goes on looks or prints again."""
@@ -52,6 +52,13 @@ class Parser(argparse.ArgumentParser):
         """See `argparse.ArgumentParser`; the jobs are kept for `error`."""
         self._jobs = super().add_subparsers(**kwargs)
         return self._jobs
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help is data: it may be read in part, or find a full disk."""
+        if file is sys.stdout and message:
+            write(message.removesuffix("\n"))
+        else:
+            super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and an error, and end with status 2."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,3 +73,50 @@ def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(tmp_path
         check=False, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def interpret(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A command in an interpreter of its own, whose output is buffered as ever."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pzc", *arguments],
+        check=False, text=True, timeout=60, env=environment, **pipes,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """The writing end of a pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+@pytest.mark.needs("posix")
+@pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"], ["--version"]])
+def test_help_for_a_reader_who_is_gone_ends_in_silence(arguments: list[str], unread: int) -> None:
+    ended = interpret(*arguments, stdout=unread)
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
+@pytest.mark.needs("posix")
+def test_help_for_a_full_disk_is_an_error() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        ended = interpret("--help", stdout=full)
+    assert (ended.returncode, ended.stderr) == (1, "pzc: OSError: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.needs("posix")
+def test_without_stderr_no_message_is_among_the_data() -> None:
+    ended = interpret(
+        "ping", "tcp://127.0.0.1:1", "--timeout", "0.1", "--json", preexec_fn=partial(os.close, 2)
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+
+
+@pytest.mark.needs("posix")
+def test_without_stdin_top_prints_text(unread: int) -> None:
+    ended = interpret("top", "tcp://127.0.0.1:1", stdout=unread, preexec_fn=partial(os.close, 0))
+    assert (ended.returncode, ended.stderr) == (141, "")

@@ -88,6 +88,9 @@ class Supply:
         print("waiting", flush=True)
         self._work.wait()
 
+    def say(self):
+        print("said")
+
     def scream(self):
         raise RangeError("two\\nlines \\x1b[2J")
 
