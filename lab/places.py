@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..pipeline.storage import lock_file
 from ..protocol.errors import ConfigError, JournalError
+from .file import located
 
 
 class Places:
@@ -25,7 +26,7 @@ class Places:
     """
 
     def __init__(self, file: Path) -> None:
-        self.file = path = file.absolute()
+        self.file = path = located(file)
         self.id = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         home = os.environ.get("XDG_STATE_HOME", "")
         base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
@@ -36,7 +37,7 @@ class Places:
 
     def log_of(self, name: str) -> Path:
         """File with the output of a process; ``lab`` is the supervisor itself."""
-        return self.state / f"{name}.log"
+        return self.state / f"{name.replace('/', '%2F')}.log"
 
     def make(self) -> None:
         """Make the folders.

@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from .logs import LOG_BYTES, LOG_FILES
 from .units import Unit
 
 FIRST, LONGEST, SETTLED = 1.0, 60.0, 60.0
 """Seconds before the first restart, before any, and of running after which the next is a first one again."""
 
-LINE, LOG_BYTES, LOG_FILES = 16 << 10, 1 << 20, 5
-"""Bytes of a line of output at most, and of a log; old logs that are kept."""
+LINE = 16 << 10
+"""Bytes of a line of output at most."""
 
 ANNOUNCED = {"rep_endpoint", "metrics", "monitor"}
 """Where something is that runs: one of these stands in the line by which it says so."""
