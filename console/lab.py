@@ -110,15 +110,15 @@ def start(path: Path, names: list[str]) -> list[dict[str, Any]]:
         PeerLost: when the lab does not start.
     """
     file = read_lab(path)
-    wanted = _wanted(file, names)
+    _wanted(file, names)
     places = Places(path)
     places.make()
     if places.free():
         _start(located(path), places, names)
     else:
-        with asked(places, 3 * SETTLE) as lab:
+        with asked(places, _patience(path) + SETTLE * len(ORDER)) as lab:
             lab.up(names)
-    return _rows(file, places, wanted)
+    return _rows(file, places, names)
 
 
 def _wanted(file: LabFile, names: list[str]) -> set[str]:
@@ -161,7 +161,8 @@ def _supervise(path: Path, names: list[str]) -> int:
         raise UsageError(f"{path} is up already: pzc status {path}")
     signals = Signals()
     signals.interrupt = False
-    supervisor, socket = Supervisor(path, places), Path(places.endpoint.removeprefix("ipc://"))
+    supervisor = Supervisor(path, places, lambda: signals.came)
+    socket = Path(places.endpoint.removeprefix("ipc://"))
     socket.unlink(missing_ok=True)
     try:
         with Server(
@@ -211,7 +212,7 @@ def run_status(args: argparse.Namespace) -> int:
     """``pzc status``; 0 when everything runs."""
     path, names = _split(args.words)
     file = read_lab(path)
-    return show(_rows(file, Places(path), _wanted(file, names)), args.json)
+    return show(_rows(file, Places(path), names), args.json)
 
 
 def run_restart(args: argparse.Namespace) -> int:
@@ -279,10 +280,14 @@ def asked(places: Places, timeout: float) -> Generator[Any]:
         close(proxy)
 
 
-def _rows(file: LabFile, places: Places, wanted: set[str]) -> list[dict[str, Any]]:
-    """What the supervisor knows of each process, and what each server says of itself."""
+def _rows(file: LabFile, places: Places, names: list[str]) -> list[dict[str, Any]]:
+    """What the supervisor knows of each process, and what each server says of itself.
+
+    For no names of all, also of those that run and are gone from the file.
+    """
+    wanted = _wanted(file, names)
     with asked(places, START) as lab:
-        rows = [dict(row) for row in lab.status() if row["name"] in wanted]
+        rows = [dict(row) for row in lab.status() if not names or row["name"] in wanted]
     missing = [unit for unit in units_of(file) if unit.name in wanted - {row["name"] for row in rows}]
     rows += [
         {"name": unit.name, "kind": unit.kind, "state": "stopped", "since": None, "pid": 0, "restarts": 0,
@@ -350,3 +355,5 @@ def _show_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if row["state"] in ("waiting", "failed"):
             say(f"{row['name']} does not run; pzc logs {row['name']} tells more")
+        if row["state"] == "starting":
+            say(f"{row['name']} takes longer to start; pzc status tells when it runs")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from ..pipeline.storage import lock_file
 from ..protocol.errors import ConfigError, JournalError
 from .file import located
+
+_LOOKED = 0.5
+"""Seconds within which whoever looks has looked."""
 
 
 class Places:
@@ -58,19 +62,18 @@ class Places:
 
     def take(self) -> int | None:
         """Hold the lock; its descriptor, or None while another supervisor lives."""
-        try:
-            return lock_file(self.lock, "its supervisor lives")
-        except JournalError:
-            return None
+        with suppress(JournalError):  # whoever looks holds it for a moment
+            return lock_file(self.lock, "its supervisor lives", _LOOKED)
+        return None
 
     def free(self) -> bool:
         """True when no supervisor lives."""
         if not self.lock.exists():
             return True
-        held = self.take()
-        if held is not None:
-            os.close(held)
-        return held is not None
+        with suppress(JournalError):  # shared, as several may look at once
+            os.close(lock_file(self.lock, "its supervisor lives", shared=True))
+            return True
+        return False
 
 
 def _user() -> int | None:

@@ -7,6 +7,7 @@ import json
 import logging
 import logging.handlers
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,10 @@ class LabProcess:
         environment: its variables.
         log: file that gets its output.
         grace: seconds that it has to end.
+
+    Attributes:
+        unit: as given; likewise ``grace``.
+        state: see above.
     """
 
     def __init__(
@@ -80,7 +85,7 @@ class LabProcess:
     ) -> None:
         self.unit = unit
         self.state = "starting"
-        self._folder, self._environment, self._grace = folder, environment, grace
+        self.grace, self._folder, self._environment = grace, folder, environment
         self._log = _log_of(log)
         self._lock = threading.Lock()
         self._settled = threading.Event()
@@ -117,7 +122,7 @@ class LabProcess:
 
     def join(self) -> None:
         """Wait until it has ended; what does not end in its time is killed."""
-        self._thread.join(self._grace + _KILLED)
+        self._thread.join(self.grace + _KILLED)
         process = self._process
         if self._thread.is_alive() and process is not None:
             with contextlib.suppress(OSError):
@@ -185,7 +190,7 @@ class LabProcess:
         self._log.close()
 
     def _run(self) -> int:
-        command = [sys.executable, "-I", "-S", str(_KEEPER), str(self._grace), *self.unit.command]
+        command = [sys.executable, "-I", "-S", str(_KEEPER), str(self.grace), *self.unit.command]
         with self._lock:
             if self._stopping:
                 return 0
@@ -203,7 +208,10 @@ class LabProcess:
         self._become("starting")
         with process:
             assert process.stdout is not None
-            self._pid = int(json.loads(process.stdout.readline(LINE) or b'{"pid": 0}')["pid"])
+            first = process.stdout.readline(LINE)
+            self._pid = int(_object_in(first).get("pid", 0))
+            if not self._pid:  # its keeper says why
+                self._hear(first.decode(errors="backslashreplace").rstrip())
             if not self.unit.announces:
                 self._become("running")
                 self._settled.set()
@@ -217,16 +225,14 @@ class LabProcess:
         if not line:
             return
         self._write(line)
-        if self.state == "starting" and line.startswith("{"):
-            with contextlib.suppress(ValueError):
-                about = cast("dict[str, Any]", json.loads(line))
-                if not ANNOUNCED.isdisjoint(about):  # else a line of the driver's own
-                    with self._lock:
-                        self._about = about
-                    self._become("running")
-                    self._settled.set()
-                    return
-        self._last = line
+        about = _object_in(line) if self.state == "starting" else {}
+        if ANNOUNCED.isdisjoint(about):  # a line of the driver's own
+            self._last = line
+            return
+        with self._lock:
+            self._about = about
+        self._become("running")
+        self._settled.set()
 
     def _write(self, line: str) -> None:
         self._log.handle(logging.makeLogRecord({"msg": line}))
@@ -234,6 +240,15 @@ class LabProcess:
     def _become(self, state: str) -> None:
         with self._lock:
             self.state, self._since = state, time.time()
+
+
+def _object_in(line: str | bytes) -> dict[str, Any]:
+    """The JSON object at the end of a line, behind what a driver printed without an end; empty for none."""
+    text = line.decode(errors="replace") if isinstance(line, bytes) else line
+    for found in re.finditer(r'\{"', text):
+        with contextlib.suppress(ValueError):
+            return cast("dict[str, Any]", json.loads(text[found.start() :]))
+    return {}
 
 
 def _log_of(path: Path) -> logging.Handler:
