@@ -64,9 +64,10 @@ def test_an_endpoint_that_leads_to_nobody_outside_its_process_is_refused(name: s
     assert "only tcp:// and ipc:// endpoints" in outcome.err
 
 
-def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["argparse", "msgspec"])
+def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(tmp_path: Path, module: str) -> None:
     code = "import signal\nsignal.raise_signal(signal.SIGINT)\n"
-    (tmp_path / "msgspec.py").write_text(code, encoding="utf-8")
+    (tmp_path / f"{module}.py").write_text(code, encoding="utf-8")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     ended = subprocess.run(
         [sys.executable, "-m", "pzc", "ping", "psu"],

@@ -101,6 +101,13 @@ class Supply:
         sys.exit(0)
 
 
+class Rack:
+    """Several supplies by name, and how many there are."""
+
+    def __init__(self):
+        self.supplies = {"left": Supply(), "count": 1}
+
+
 class Broken:
     def __init__(self):
         raise RangeError("no such instrument")
