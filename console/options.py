@@ -18,6 +18,9 @@ from .output import folded, write
 EVERY = 1.0
 """Seconds after which a command that goes on looks or prints again."""
 
+LONGEST = 1e9
+"""Seconds that an option may say, 31 years."""
+
 WRONG = 2
 """Exit status when the command line cannot mean anything."""
 
@@ -27,6 +30,7 @@ Run = Callable[[argparse.Namespace], int]
 _CHOICE = re.compile(r"argument (\S+): invalid choice: (.+) \(choose from (.+)\)", re.DOTALL)
 _REQUIRED = re.compile(r"the following arguments are required: (.+)")
 _QUOTES = "'\" "
+_VALUE = re.compile(r"-[^-\d.]")
 _OPTION = re.compile(r"--[a-z][a-z-]*")
 
 
@@ -75,9 +79,12 @@ class Parser(argparse.ArgumentParser):
         if self._jobs is not None:
             return f"a {names[0]} is missing: {', '.join(self._jobs.choices)}"
         known = self.options()
+        short = self._option_string_actions
         wrong = [
-            each for each in self._given if each.startswith("--") and each.partition("=")[0] not in known
-        ]
+            each for each in self._given
+            if each.partition("=")[0] not in known and (each.startswith("--") or _VALUE.match(each))
+            and each[:2] not in short
+        ]  # fmt: skip
         if wrong and "--" not in wrong:
             return _refusal(wrong, known)
         spare = [each.metavar for each in self._actions if each.nargs in ("?", "*")]
@@ -96,15 +103,17 @@ class Parser(argparse.ArgumentParser):
 def _refusal(words: Sequence[str], known: Iterable[str]) -> str:
     wrong = words[0].partition("=")[0]
     near = f": {hint(wrong, known)}" if wrong.startswith("-") else ""
+    if _VALUE.match(wrong):
+        near += "; a value that begins with - stands behind --"
     return f"unrecognized arguments: {' '.join(words)}{near}"
 
 
 def seconds(text: str) -> float:
-    """A positive number of seconds."""
+    """A positive number of seconds, for which a system can wait."""
     with suppress(ValueError):
-        if 0 < float(text) < math.inf:
+        if 0 < float(text) <= LONGEST:
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds, {LONGEST:.0e} at most")
 
 
 def positive(text: str) -> int:

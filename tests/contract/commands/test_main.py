@@ -57,6 +57,26 @@ def test_a_command_line_that_cannot_be_parsed_is_status_2(arguments: list[str]) 
     assert "error: " in outcome.err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["watch", "psu/x", "--timeout", "1e30"], ["ls", "--timeout", "1e30"], ["lock", "psu", "--wait", "1e30"]]
+)  # fmt: skip
+def test_longer_than_a_system_can_wait_is_refused(arguments: list[str]) -> None:
+    outcome = command(*arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "1e30 is not a positive number of seconds, 1e+09 at most" in outcome.err
+
+
+@pytest.mark.parametrize("arguments", [["set", "psu.label", "-x"], ["call", "psu.f", "-x"], ["get", "-x"]])
+def test_a_value_that_looks_like_an_option_is_told_where_it_stands(arguments: list[str]) -> None:
+    outcome = command(*arguments)
+    assert outcome.status == 2
+    assert "a value that begins with - stands behind --" in outcome.err
+
+
+def test_an_option_of_one_letter_is_not_taken_for_what_is_wrong() -> None:
+    assert "is missing" in command("watch", "-n", "3").err
+
+
 @pytest.mark.parametrize("name", ["ping", "info", "running", "lock", "stop"])
 def test_an_endpoint_that_leads_to_nobody_outside_its_process_is_refused(name: str) -> None:
     outcome = command(name, "inproc://psu", "--timeout", "1")
