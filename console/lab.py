@@ -110,13 +110,15 @@ def start(path: Path, names: list[str]) -> list[dict[str, Any]]:
         PeerLost: when the lab does not start.
     """
     file = read_lab(path)
-    _wanted(file, names)
+    wanted = _wanted(file, names)
     places = Places(path)
     places.make()
-    if places.free():
+    first = places.free()
+    if first:
         _start(located(path), places, names)
-    else:
-        with asked(places, _patience(path) + SETTLE * len(ORDER)) as lab:
+    with asked(places, _patience(path) + SETTLE * len(ORDER)) as lab:
+        # Another `pzc up` may have come first meanwhile, and with other names.
+        if not first or wanted - {row["name"] for row in lab.status()}:
             lab.up(names)
     return _rows(file, places, names)
 

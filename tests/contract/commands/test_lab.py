@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -121,6 +123,19 @@ def test_up_again_makes_a_changed_file_true_and_leaves_the_rest(bench: Bench) ->
     assert after["psu"] == before["psu"]
     assert after["dmm"] != before["dmm"]
     assert not is_there(before["old"])
+
+
+def test_two_that_start_a_lab_at_once_both_get_what_they_asked_for(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\n')
+    starting = [
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "pzc", "up", name], cwd=bench.folder, env=bench.environment(),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        for name in ("psu", "dmm")
+    ]  # fmt: skip
+    assert [process.wait(TIMEOUT) for process in starting] == [0, 0]
+    assert {row["state"] for row in bench.run("status", "--json").rows} == {"running"}
 
 
 def test_status_shows_what_runs_and_is_gone_from_the_file(bench: Bench) -> None:
