@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .output import say, write, write_json, write_sentence
+from .output import is_told, say, write, write_json, write_sentence
 from .values import plain
 
 if TYPE_CHECKING:
@@ -71,9 +71,10 @@ class Progress:
             f"{in_words(told)}; {told['missing']} missing, {self._total['quarantined']} in quarantine, "
             f"{self._total['alarms']} alarms, {self._total['damaged']} damaged segments"
         )
-        terminal = sys.stderr.isatty()
+        if sys.stderr is None:
+            return
         with contextlib.suppress(OSError):  # nobody is left to be told
-            if terminal:  # where a longer line could not be written over
+            if is_told():  # where a longer line could not be written over
                 room = shutil.get_terminal_size().columns - 1
                 print(f"\r{plain(line, keep='')[:room]}\033[K", end="", file=sys.stderr, flush=True)
             else:
@@ -83,7 +84,7 @@ class Progress:
         """Tell of all batches together."""
         if self._json:
             return
-        if self._batches and sys.stderr.isatty():
+        if self._batches and is_told():
             print(file=sys.stderr)
         if not self._batches:
             write("nothing new")

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import shorten
@@ -19,7 +18,8 @@ from typing import Any
 from ..agents.proxy import Proxy, close, lease
 from ..agents.serving import Server
 from ..lab import detached_program
-from ..lab.file import DEFAULT, LabFile, read_lab
+from ..lab.file import DEFAULT, LabFile, located, read_lab
+from ..lab.logs import LogReader
 from ..lab.places import Places
 from ..lab.supervisor import SETTLE, Supervisor
 from ..lab.systemd import write_unit
@@ -95,7 +95,7 @@ def run_up(args: argparse.Namespace) -> int:
         return 0
     if args.foreground:
         _wanted(read_lab(path), names)
-        return _supervise(path.absolute(), names)
+        return _supervise(located(path), names)
     return show(start(path, names), args.json)
 
 
@@ -113,12 +113,14 @@ def start(path: Path, names: list[str]) -> list[dict[str, Any]]:
     wanted = _wanted(file, names)
     places = Places(path)
     places.make()
-    if places.free():
-        _start(path.absolute(), places, names)
-    else:
-        with asked(places, 3 * SETTLE) as lab:
+    first = places.free()
+    if first:
+        _start(located(path), places, names)
+    with asked(places, _patience(path) + SETTLE * len(ORDER)) as lab:
+        # Another `pzc up` may have come first meanwhile, and with other names.
+        if not first or wanted - {row["name"] for row in lab.status()}:
             lab.up(names)
-    return _rows(file, places, wanted)
+    return _rows(file, places, names)
 
 
 def _wanted(file: LabFile, names: list[str]) -> set[str]:
@@ -145,7 +147,7 @@ def _start(path: Path, places: Places, names: list[str]) -> None:
         was_up = is_up
         if is_up and _has_started(places):
             return
-    raise PeerLost(f"the lab did not start; {log} says: {'; '.join(tail(log, 3)) or 'nothing'}")
+    raise PeerLost(f"the lab did not start; {log} says: {'; '.join(LogReader(log).last(3)) or 'nothing'}")
 
 
 def _has_started(places: Places) -> bool:
@@ -164,7 +166,8 @@ def _supervise(path: Path, names: list[str]) -> int:
         raise UsageError(f"{path} is up already: pzc status {path}")
     signals = Signals()
     signals.interrupt = False
-    supervisor, socket = Supervisor(path, places), Path(places.endpoint.removeprefix("ipc://"))
+    supervisor = Supervisor(path, places, lambda: signals.came)
+    socket = Path(places.endpoint.removeprefix("ipc://"))
     socket.unlink(missing_ok=True)
     try:
         with Server(
@@ -214,7 +217,7 @@ def run_status(args: argparse.Namespace) -> int:
     """``pzc status``; 0 when everything runs."""
     path, names = _split(args.words)
     file = read_lab(path)
-    return show(_rows(file, Places(path), _wanted(file, names)), args.json)
+    return show(_rows(file, Places(path), names), args.json)
 
 
 def run_restart(args: argparse.Namespace) -> int:
@@ -250,42 +253,17 @@ def run_logs(args: argparse.Namespace) -> int:
         raise UsageError(f"expected one name out of {', '.join(known)}")
     if names[0] not in known:
         raise UsageError(f"the lab has no {names[0]}; {hint(names[0], known)}")
-    log = Places(path).log_of(names[0])
-    lines = tail(log, args.lines)
-    for line in lines:
-        write(plain(line, keep="\t"))
+    reader, pause = LogReader(Places(path).log_of(names[0])), threading.Event()
+    lines: Iterable[str] = reader.last(args.lines)
     if not lines:
         say(f"{names[0]} has written nothing yet")
-    if args.follow:
-        for line in _following(log):
-            write(plain(line, keep="\t"))
-    return 0
-
-
-def tail(log: Path, count: int) -> list[str]:
-    """The last lines of a log; none when there is no log yet."""
-    if not log.exists():
-        return []
-    with log.open(encoding="utf-8", errors="backslashreplace") as lines:
-        return [line.rstrip("\n") for line in deque(lines, count)]
-
-
-def _following(log: Path) -> Iterator[str]:
-    """Lines that are written from now on, into the file that has this name then."""
-    pause, at = threading.Event(), log.stat() if log.exists() else None
-    place = at.st_size if at is not None else 0
     while True:
-        now = log.stat() if log.exists() else None
-        if now is not None:
-            if at is None or now.st_ino != at.st_ino:
-                place = 0
-            with log.open(encoding="utf-8", errors="backslashreplace") as lines:
-                lines.seek(place)
-                while (line := lines.readline()).endswith("\n"):
-                    yield line.rstrip("\n")
-                    place += len(line.encode())
-        at = now
+        for line in lines:
+            write(plain(line, keep="\t"))
+        if not args.follow:
+            return 0
         pause.wait(SIGNAL_LATENCY)
+        lines = reader.more()
 
 
 @contextmanager
@@ -298,7 +276,7 @@ def asked(places: Places, timeout: float) -> Generator[Any]:
     """
     if places.free():
         read_lab(places.file)
-        named = "" if places.file == Path(DEFAULT).absolute() else f" {places.file}"
+        named = "" if places.file == located(Path(DEFAULT)) else f" {places.file}"
         raise PeerLost(f"the lab of {places.file} is not up: pzc up{named} starts it")
     proxy = Proxy(places.endpoint, protocol=Protocol(""), timeout=timeout)
     try:
@@ -307,10 +285,14 @@ def asked(places: Places, timeout: float) -> Generator[Any]:
         close(proxy)
 
 
-def _rows(file: LabFile, places: Places, wanted: set[str]) -> list[dict[str, Any]]:
-    """What the supervisor knows of each process, and what each server says of itself."""
+def _rows(file: LabFile, places: Places, names: list[str]) -> list[dict[str, Any]]:
+    """What the supervisor knows of each process, and what each server says of itself.
+
+    For no names of all, also of those that run and are gone from the file.
+    """
+    wanted = _wanted(file, names)
     with asked(places, START) as lab:
-        rows = [dict(row) for row in lab.status() if row["name"] in wanted]
+        rows = [dict(row) for row in lab.status() if not names or row["name"] in wanted]
     missing = [unit for unit in units_of(file) if unit.name in wanted - {row["name"] for row in rows}]
     rows += [
         {"name": unit.name, "kind": unit.kind, "state": "stopped", "since": None, "pid": 0, "restarts": 0,
@@ -378,3 +360,5 @@ def _show_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if row["state"] in ("waiting", "failed"):
             say(f"{row['name']} does not run; pzc logs {row['name']} tells more")
+        if row["state"] == "starting":
+            say(f"{row['name']} takes longer to start; pzc status tells when it runs")

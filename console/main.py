@@ -162,15 +162,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: as `parse`.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # by lines: what a driver prints is not kept back
+            stream.reconfigure(errors="backslashreplace", line_buffering=True)
+    args = argparse.Namespace(debug=False)
     try:
         args = parse(sys.argv[1:] if argv is None else argv)
-    except KeyboardInterrupt:  # while a command's modules are imported
-        return INTERRUPTED
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    _log(args.debug)
-    try:
+        _log(args.debug)
         return args.run(args)
     except KeyboardInterrupt:
         return INTERRUPTED

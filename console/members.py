@@ -166,7 +166,8 @@ def _copied(reference: RemoteReference, target: str, about: About) -> Any:
     names = [name for name in dir(reference) if not name.startswith("_")]
     if {"keys", "items"} <= set(names):
         try:
-            return {key: _shown(value) for key, value in dict(reference.items()).items()}
+            items = dict(reference.items()).items()
+            return {key: _shown(_item(reference, key, value)) for key, value in items}
         except AttributeError:
             return list(map(_shown, reference))
     if "__getitem__" in dir(reference):
@@ -174,6 +175,11 @@ def _copied(reference: RemoteReference, target: str, about: About) -> Any:
     values = [name for name in names if about.members.get(name, {}).get("kind") in ("property", "value")]
     first = f"pzc get {target}.{(values or names)[0]}" if names else "it tells of no members"
     raise UsageError(f"{reference!r} stays at its server; it has {', '.join(names) or 'nothing'}: {first}")
+
+
+def _item(reference: RemoteReference, key: Any, value: Any) -> Any:
+    """A value of a remote mapping; what stays at the server by its path, which can be used again."""
+    return reference[key] if isinstance(value, RemoteReference) and isinstance(key, str | int) else value
 
 
 def _shown(value: Any) -> Any:

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from ..protocol.shown import hint
-from .output import folded
+from .output import folded, write
 
 EVERY = 1.0
 """Seconds after which a command that goes on looks or prints again."""
+
+LONGEST = 1e9
+"""Seconds that an option may say, 31 years."""
 
 WRONG = 2
 """Exit status when the command line cannot mean anything."""
@@ -27,6 +30,7 @@ Run = Callable[[argparse.Namespace], int]
 _CHOICE = re.compile(r"argument (\S+): invalid choice: (.+) \(choose from (.+)\)", re.DOTALL)
 _REQUIRED = re.compile(r"the following arguments are required: (.+)")
 _QUOTES = "'\" "
+_VALUE = re.compile(r"-[^-\d.]")
 _OPTION = re.compile(r"--[a-z][a-z-]*")
 
 
@@ -53,6 +57,13 @@ class Parser(argparse.ArgumentParser):
         self._jobs = super().add_subparsers(**kwargs)
         return self._jobs
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help is data: it may be read in part, or find a full disk."""
+        if file is sys.stdout and message:
+            write(message.removesuffix("\n"))
+        else:
+            super()._print_message(message, file)
+
     def error(self, message: str) -> NoReturn:
         """Print the usage and an error, and end with status 2."""
         if (found := _CHOICE.fullmatch(message)) is not None:
@@ -68,9 +79,12 @@ class Parser(argparse.ArgumentParser):
         if self._jobs is not None:
             return f"a {names[0]} is missing: {', '.join(self._jobs.choices)}"
         known = self.options()
+        short = self._option_string_actions
         wrong = [
-            each for each in self._given if each.startswith("--") and each.partition("=")[0] not in known
-        ]
+            each for each in self._given
+            if each.partition("=")[0] not in known and (each.startswith("--") or _VALUE.match(each))
+            and each[:2] not in short
+        ]  # fmt: skip
         if wrong and "--" not in wrong:
             return _refusal(wrong, known)
         spare = [each.metavar for each in self._actions if each.nargs in ("?", "*")]
@@ -89,15 +103,17 @@ class Parser(argparse.ArgumentParser):
 def _refusal(words: Sequence[str], known: Iterable[str]) -> str:
     wrong = words[0].partition("=")[0]
     near = f": {hint(wrong, known)}" if wrong.startswith("-") else ""
+    if _VALUE.match(wrong):
+        near += "; a value that begins with - stands behind --"
     return f"unrecognized arguments: {' '.join(words)}{near}"
 
 
 def seconds(text: str) -> float:
-    """A positive number of seconds."""
+    """A positive number of seconds, for which a system can wait."""
     with suppress(ValueError):
-        if 0 < float(text) < math.inf:
+        if 0 < float(text) <= LONGEST:
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds, {LONGEST:.0e} at most")
 
 
 def positive(text: str) -> int:

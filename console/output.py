@@ -69,6 +69,11 @@ def columns() -> int | None:
     return shutil.get_terminal_size().columns if to_terminal else None
 
 
+def is_told() -> bool:
+    """True when what `say` writes goes to a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def folded(line: str, indent: int, stream: TextIO | None = None) -> str:
     """A line broken between words where a terminal would break it anywhere; what follows is indented.
 
@@ -114,6 +119,8 @@ def write_value(value: Any, as_json: bool) -> None:
 
 def say(text: str) -> None:
     """One line to stderr, under the name of the program; a terminal gets it broken between words."""
+    if sys.stderr is None:  # for which `print` would take stdout
+        return
     with contextlib.suppress(OSError):  # nobody is left to be told
         print(folded(f"pzc: {plain(text.strip(), keep='')}", 5, sys.stderr), file=sys.stderr, flush=True)
 

@@ -11,14 +11,17 @@ from types import FrameType
 
 from ..agents.agent import Agent
 
+ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
+"""Signals that end a command; Windows has no SIGHUP."""
+
 SIGNAL_LATENCY = 0.2
 """Seconds within which a signal is seen."""
 
 
 class Signals:
-    """SIGINT and SIGTERM, from now to the end of the process.
+    """SIGINT, SIGTERM and SIGHUP (its terminal is closed), from now to the end of the process.
 
-    A SIGINT that the process was started to ignore, as in the background of a script, stays ignored.
+    One that the process was started to ignore, as in the background of a script or by nohup, stays ignored.
 
     Attributes:
         interrupt: the first signal raises KeyboardInterrupt; while this is False, it is only noted.
@@ -28,7 +31,7 @@ class Signals:
     def __init__(self) -> None:
         self.interrupt = True
         self.came = False
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
 

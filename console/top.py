@@ -16,7 +16,7 @@ from .monitor.feeds import Feeds, following
 from .monitor.lines import all_lines
 from .monitor.metrics import need
 from .options import Commands, add_command, positive
-from .output import folded, write, write_json
+from .output import columns, folded, write, write_json
 from .targets import UsageError
 
 
@@ -35,11 +35,15 @@ def add_commands(commands: Commands) -> None:
 def run_top(args: argparse.Namespace) -> int:
     """``pzc top``; as text it fails when an agent could not be reached at the end."""
     with collecting(args) as collector:
-        if args.count is None and not args.json and sys.stdin.isatty() and sys.stdout.isatty():
+        if args.count is None and not args.json and _is_interactive():
             _draw(collector)
         else:
             _print(args, collector)
     return 0
+
+
+def _is_interactive() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and columns() is not None
 
 
 class Watching:

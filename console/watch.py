@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from ..protocol.reply import Reply
 from ..protocol.shown import hint
 from .members import known_names
 from .options import Commands, add_command, add_json, add_timeout, positive
-from .output import say, write, write_json
+from .output import is_told, say, write, write_json
 from .reaching import leased_agent, meet
 from .running import SIGNAL_LATENCY
 from .targets import split_topic
@@ -81,7 +80,7 @@ def _received(
     number, silent_until = 0, time.monotonic() + SILENCE
     while args.count is None or number < args.count:
         now = time.monotonic()
-        if not number and now >= silent_until and sys.stderr.isatty():
+        if not number and now >= silent_until and is_told():
             say(f"nothing of {target}/{subscription.topic} yet; waiting, Ctrl-C ends it")
             silent_until = math.inf
         # Ctrl-C does not end a wait for a lock on Windows.

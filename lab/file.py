@@ -38,7 +38,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -93,7 +93,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     reading: list[str] = []
     on_cancel: dict[str, str] = {}
     expose: list[str] | None = None
-    concurrency: int = 1
+    concurrency: Annotated[int, msgspec.Meta(ge=1)] = 1
     thread_affine: bool = False
     reads_while_locked: bool = False
     single_port: bool = False
@@ -113,7 +113,7 @@ class RecorderTable(msgspec.Struct, frozen=True, kw_only=True):
 
     journal: str
     patterns: list[str] | None = None
-    keep_days: float | None = None
+    keep_days: Annotated[float, msgspec.Meta(gt=0)] | None = None
     calls: bool = False
     restart: Restart = "always"
 
@@ -181,8 +181,15 @@ class LabFile(msgspec.Struct, frozen=True):
 _LONGEST = 64
 """Letters of a lab's name in that of its recorder, which stands in names of files."""
 
+_DAY = 86_400.0
+
 _TABLES = {"lab": LabTable, "recorder": RecorderTable, "pipeline": PipelineTable, "registry": RegistryTable}
-_RESERVED = {"recorder", "pipeline", "registry", "metrics", "monitor"}
+_RESERVED = {"lab", "recorder", "pipeline", "registry", "metrics", "monitor"}
+
+
+def located(path: Path) -> Path:
+    """Where a lab file is, the same however it is written: ``../lab.toml``, or by a link to its folder."""
+    return path.parent.resolve() / path.name
 
 
 def read_lab(path: Path) -> LabFile:
@@ -191,7 +198,7 @@ def read_lab(path: Path) -> LabFile:
     Raises:
         ConfigError: when it cannot be read, or says what cannot be; with file, table and key.
     """
-    path = path.absolute()
+    path = located(path)
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -242,8 +249,8 @@ def _check(file: LabFile) -> None:
         raise ConfigError(f"{file.path}: [pipeline] needs a [recorder], whose journal it reads")
     if not file.servers and file.recorder is None and file.registry is None:
         raise ConfigError(f"{file.path} starts nothing: say such as [server.psu]")
-    if not file.lab.grace > 0:
-        raise ConfigError(f"{file.path}: [lab] grace = {file.lab.grace} is no time to end in")
+    if not 0 < file.lab.grace <= _DAY:
+        raise ConfigError(f"{file.path}: [lab] grace = {file.lab.grace} is no time to end in: up to a day")
     for key, port in (("metrics", file.lab.metrics), ("monitor", file.lab.monitor)):
         if port is not None and not 0 <= port < 65536:
             raise ConfigError(f"{file.path}: [lab] {key} = {port} is no port")
@@ -272,9 +279,12 @@ def _check_server(file: LabFile, name: str, server: ServerTable) -> None:
     _told(file, where, check_name, name)
     _told(file, f"{where} bind", check, server.bind)
     for member, period in server.poll.items():
-        if not period > 0:
+        if not 0 < period < math.inf:
             raise ConfigError(f"{file.path}: {where} poll: {member} = {period} is no number of seconds")
     arguments = {**{f"args[{at}]": each for at, each in enumerate(server.args)}, **server.kwargs}
+    for key in server.kwargs:
+        if not key.isidentifier():
+            raise ConfigError(f"{file.path}: {where} kwargs: {key!r} is no name of an argument")
     for key, value in arguments.items():
         if not _is_literal(value):
             raise ConfigError(

@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from ..pipeline.storage import lock_file, user_folder
 from ..protocol.errors import ConfigError, JournalError
+from .file import located
+
+_LOOKED = 0.5
+"""Seconds within which whoever looks has looked."""
 
 
 class Places:
@@ -25,7 +30,7 @@ class Places:
     """
 
     def __init__(self, file: Path) -> None:
-        self.file = path = file.absolute()
+        self.file = path = located(file)
         self.id = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         base = user_folder("XDG_STATE_HOME", ".local", "state")
         self.state = base / "pzc" / "labs" / f"{path.parent.name or 'lab'}-{self.id}"
@@ -35,7 +40,7 @@ class Places:
 
     def log_of(self, name: str) -> Path:
         """File with the output of a process; ``lab`` is the supervisor itself."""
-        return self.state / f"{name}.log"
+        return self.state / f"{name.replace('/', '%2F')}.log"
 
     def make(self) -> None:
         """Make the folders.
@@ -59,19 +64,18 @@ class Places:
 
     def take(self) -> int | None:
         """Hold the lock; its descriptor, or None while another supervisor lives."""
-        try:
-            return lock_file(self.lock, "its supervisor lives")
-        except JournalError:
-            return None
+        with suppress(JournalError):  # whoever looks holds it for a moment
+            return lock_file(self.lock, "its supervisor lives", _LOOKED)
+        return None
 
     def free(self) -> bool:
         """True when no supervisor lives."""
         if not self.lock.exists():
             return True
-        held = self.take()
-        if held is not None:
-            os.close(held)
-        return held is not None
+        with suppress(JournalError):  # shared, as several may look at once
+            os.close(lock_file(self.lock, "its supervisor lives", shared=True))
+            return True
+        return False
 
 
 def _user() -> int | None:

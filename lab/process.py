@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from .logs import LOG_BYTES, LOG_FILES
 from .units import Unit
 
 FIRST, LONGEST, SETTLED = 1.0, 60.0, 60.0
 """Seconds before the first restart, before any, and of running after which the next is a first one again."""
 
-LINE, LOG_BYTES, LOG_FILES = 16 << 10, 1 << 20, 5
-"""Bytes of a line of output at most, and of a log; old logs that are kept."""
+LINE = 16 << 10
+"""Bytes of a line of output at most."""
 
 ANNOUNCED = {"rep_endpoint", "metrics", "monitor"}
 """Where something is that runs: one of these stands in the line by which it says so."""
@@ -77,6 +78,10 @@ class LabProcess:
         environment: its variables.
         log: file that gets its output.
         grace: seconds that it has to end.
+
+    Attributes:
+        unit: as given; likewise ``grace``.
+        state: see above.
     """
 
     def __init__(
@@ -84,7 +89,7 @@ class LabProcess:
     ) -> None:
         self.unit = unit
         self.state = "starting"
-        self._folder, self._environment, self._grace = folder, environment, grace
+        self.grace, self._folder, self._environment = grace, folder, environment
         self._log = _Log(log)
         self._lock = threading.Lock()
         self._settled = threading.Event()
@@ -121,7 +126,7 @@ class LabProcess:
 
     def join(self) -> None:
         """Wait until it has ended; what does not end in its time is killed."""
-        self._thread.join(self._grace + _KILLED)
+        self._thread.join(self.grace + _KILLED)
         process = self._process
         if self._thread.is_alive() and process is not None:
             with contextlib.suppress(OSError):
@@ -189,7 +194,7 @@ class LabProcess:
         self._log.close()
 
     def _run(self) -> int:
-        command = [sys.executable, "-I", "-S", str(_KEEPER), str(self._grace), *self.unit.command]
+        command = [sys.executable, "-I", "-S", str(_KEEPER), str(self.grace), *self.unit.command]
         with self._lock:
             if self._stopping:
                 return 0
@@ -227,16 +232,14 @@ class LabProcess:
         if not line:
             return
         self._write(line)
-        if self.state == "starting" and line.startswith("{"):
-            with contextlib.suppress(ValueError):
-                about = cast("dict[str, Any]", json.loads(line))
-                if not ANNOUNCED.isdisjoint(about):  # else a line of the driver's own
-                    with self._lock:
-                        self._about = about
-                    self._become("running")
-                    self._settled.set()
-                    return
-        self._last = line
+        about = _object_in(line) if self.state == "starting" else {}
+        if ANNOUNCED.isdisjoint(about):  # a line of the driver's own
+            self._last = line
+            return
+        with self._lock:
+            self._about = about
+        self._become("running")
+        self._settled.set()
 
     def _write(self, line: str) -> None:
         self._log.put(line)
@@ -276,3 +279,11 @@ class _Log(logging.handlers.RotatingFileHandler):
             logger.error("log %s cannot be written, its process goes on: %s", self.baseFilename, self._why)
         with contextlib.suppress(OSError):
             self.close()
+
+
+def _object_in(line: str) -> dict[str, Any]:
+    """The JSON object at the end of a line, behind what a driver printed without an end; empty for none."""
+    for found in re.finditer(r'\{"', line):
+        with contextlib.suppress(ValueError):
+            return cast("dict[str, Any]", json.loads(line[found.start() :]))
+    return {}

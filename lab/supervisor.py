@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..protocol.errors import PeerLost
 from .file import read_lab
 from .places import Places
 from .process import LabProcess
 from .units import chosen, environment_of, units_of
 
-SETTLE = 15.0
-"""Seconds for which processes of one kind are waited for before the next kind is started."""
+SETTLE, LOOK = 15.0, 0.1
+"""Seconds for which processes of one kind are waited for before the next kind is started, and within
+which that ends when the lab does."""
 
 
 class Supervisor:
@@ -23,10 +26,11 @@ class Supervisor:
     Args:
         path: of the lab file.
         places: where logs go.
+        told: True when its own process was told to end, as by a signal.
     """
 
-    def __init__(self, path: Path, places: Places) -> None:
-        self._path, self._places = path, places
+    def __init__(self, path: Path, places: Places, told: Callable[[], bool] = lambda: False) -> None:
+        self._path, self._places, self._told = path, places, told
         self._processes: dict[str, LabProcess] = {}
         self._lock = threading.RLock()
         self._started, self._ended = threading.Event(), threading.Event()
@@ -41,12 +45,15 @@ class Supervisor:
 
         Raises:
             ConfigError: as `read_lab`; for a name that the lab does not have. Nothing is changed then.
+            PeerLost: when the lab is being ended.
         """
         file = read_lab(self._path)
         units = units_of(file)
         wanted = chosen(units, names)
         environment = {**os.environ, **environment_of(file)}
         with self._lock:
+            if self._is_ending():
+                raise PeerLost("the lab is being ended: pzc up starts it again afterwards")
             gone: set[str] = set() if names else self._processes.keys() - {unit.name for unit in units}
             changed = {
                 unit.name for unit in wanted
@@ -56,7 +63,9 @@ class Supervisor:
             started: dict[str, list[LabProcess]] = {}
             for unit in wanted:
                 for before in [kind for kind in started if kind != unit.kind]:
-                    _settle(started.pop(before))
+                    self._settle(started.pop(before))
+                if self._is_ending():
+                    return
                 if unit.name not in self._processes:
                     made = LabProcess(
                         unit, file.folder, environment, self._places.log_of(unit.name), file.lab.grace
@@ -64,7 +73,7 @@ class Supervisor:
                     self._processes[unit.name] = made
                     started.setdefault(unit.kind, []).append(made)
             for processes in started.values():
-                _settle(processes)
+                self._settle(processes)
         self._started.set()
 
     def started(self) -> bool:
@@ -87,7 +96,7 @@ class Supervisor:
                 self.up(ended)
             for process in meant:
                 process.restart()
-            _settle(meant)
+            self._settle(meant, max((process.grace for process in meant), default=0.0))
 
     def down(self, names: list[str]) -> None:
         """End these; all, and the supervisor itself, for none.
@@ -106,7 +115,8 @@ class Supervisor:
         return self._ended.wait(timeout)
 
     def close(self) -> None:
-        """End every process; the later kinds first."""
+        """End every process; the later kinds first. Nothing is started any more."""
+        self._ended.set()
         with self._lock:
             self._end(self._processes.keys())
 
@@ -123,7 +133,12 @@ class Supervisor:
         for process in ending:
             process.join()
 
+    def _is_ending(self) -> bool:
+        return self._ended.is_set() or self._told()
 
-def _settle(processes: list[LabProcess]) -> None:
-    for process in processes:
-        process.wait_settled(SETTLE)
+    def _settle(self, processes: list[LabProcess], more: float = 0.0) -> None:
+        """Wait until all of these run or have ended once, for `SETTLE` and so many seconds more in all."""
+        deadline = time.monotonic() + SETTLE + more
+        for process in processes:
+            while not process.wait_settled(LOOK) and time.monotonic() < deadline and not self._is_ending():
+                pass

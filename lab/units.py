@@ -95,9 +95,9 @@ def environment_of(file: LabFile) -> dict[str, str]:
 
 def _server(name: str, table: ServerTable) -> tuple[str, ...]:
     arguments = ["serve", table.object, "--name", name, "--bind", table.bind, "--json"]
-    lists = {"--urgent": table.urgent, "--reading": table.reading, "--expose": table.expose}
+    lists = {"--urgent": table.urgent or None, "--reading": table.reading or None, "--expose": table.expose}
     for option, names in lists.items():
-        if names:
+        if names is not None:  # an empty --expose lets nothing be used
             arguments += [option, ",".join(names)]
     for member, period in table.poll.items():
         arguments += ["--poll", f"{member}={period:g}s"]

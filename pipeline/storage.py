@@ -69,13 +69,14 @@ def make_private(folder: Path, *, inside: Path | None = None) -> list[Path]:
     return [*made, folder]
 
 
-def lock_file(path: Path, busy: str, wait: float = 0.0) -> int:
+def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False) -> int:
     """Descriptor that holds an exclusive lock while it is open; the kernel drops it on a kill.
 
     Args:
         path: of the file, made when absent.
         busy: what the error says when another process holds it.
         wait: seconds for which it may still do so.
+        shared: others may hold one that is shared, too (not on Windows).
 
     Raises:
         JournalError: when another process holds it.
@@ -83,7 +84,7 @@ def lock_file(path: Path, busy: str, wait: float = 0.0) -> int:
     """
     deadline, pause = time.monotonic() + wait, threading.Event()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
-    while not _lock(descriptor):
+    while not _lock(descriptor, shared):
         if time.monotonic() >= deadline:
             os.close(descriptor)
             raise JournalError(busy)
@@ -91,7 +92,7 @@ def lock_file(path: Path, busy: str, wait: float = 0.0) -> int:
     return descriptor
 
 
-def _lock(descriptor: int) -> bool:
+def _lock(descriptor: int, shared: bool) -> bool:
     """Lock it; False when another process has."""
     try:
         if sys.platform == "win32":
@@ -101,7 +102,7 @@ def _lock(descriptor: int) -> bool:
         else:
             import fcntl
 
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -23,6 +23,7 @@ from ..protocol.errors import ReceiveTimeout
 
 _one_at_a_time = threading.Lock()
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+_PUT_BACK = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 _AGAIN = 0.05
 """Seconds after which a signal is sent again: Python sleeps through one that comes when it begins to wait."""
 
@@ -227,7 +228,7 @@ class _Interrupts:
     def __enter__(self) -> _Interrupts:
         self._ended = threading.Event()
         self._came = False
-        self._before = [(number, signal.getsignal(number)) for number in _INTERRUPTS]
+        self._before = [(number, signal.getsignal(number)) for number in _PUT_BACK]
         self._take()
         return self
 

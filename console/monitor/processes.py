@@ -7,10 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...lab.logs import LogReader
 from ...lab.places import Places
 from ...protocol.contents import as_list, as_table
 from ...protocol.errors import PzcError
-from ..lab import asked, tail
+from ..lab import asked
 from .collector import Collector
 from .watched import number, short
 
@@ -51,7 +52,7 @@ class Processes:
 
     def _lag(self, name: str) -> float | None:
         """How far behind the pipeline's last batch was, in seconds; None before its first one with rows."""
-        for line in reversed(tail(self._places.log_of(name), 50)):
+        for line in reversed(LogReader(self._places.log_of(name)).last(50)):
             with suppress(ValueError):
                 batch = as_table(json.loads(line[line.index("{") :]))
                 if batch.get("lag") is not None:

@@ -10,6 +10,7 @@ from pzc import PzcError
 from pzc.console.main import parse
 from pzc.console.targets import parse_arguments
 from pzc.lab.file import read_lab
+from pzc.lab.places import Places
 from pzc.lab.units import ORDER, Unit, chosen, environment_of, units_of
 
 WHOLE = """
@@ -130,12 +131,18 @@ SERVER = '[server.psu]\nobject = "fractions:Fraction"\n'
         (f"{SERVER}concurrency = 'many'", "concurrency"),
         (f"{SERVER}args = [1979-05-27]", "cannot be handed on"),
         (f"{SERVER}kwargs = {{ limits = [0, inf] }}", "expected a finite number"),
+        (f"{SERVER}kwargs = {{ a-b = 1 }}", "'a-b' is no name of an argument"),
+        (f"{SERVER}concurrency = 0", "for `concurrency`"),
+        (f"{SERVER}[recorder]\njournal = 'j'\nkeep_days = -1", "for `keep_days`"),
+        (f"{SERVER}poll = {{ voltage = inf }}", "is no number of seconds"),
         (f"{SERVER}poll = {{ voltage = 0 }}", "is no number of seconds"),
         ('[server."a b"]\nobject = "fractions:Fraction"', r"\[server.a b\]"),
+        ('[server.lab]\nobject = "fractions:Fraction"', "cannot be called as the lab's own"),
         ('[server.recorder]\nobject = "fractions:Fraction"', "cannot be called as the lab's own"),
         (f"{SERVER}[pipeline]\ntables = 't'", r"needs a \[recorder\]"),
         (f"{SERVER}[lab]\nkeyring = 'none.keyring'", "there is no file"),
         (f"{SERVER}[lab]\ngrace = 0", "no time to end in"),
+        (f"{SERVER}[lab]\ngrace = inf", "no time to end in"),
         (f"{SERVER}[lab]\npartition = 'a/b'", "partition"),
         (f"{SERVER}[lab]\nmetrics = 65536", "metrics = 65536 is no port"),
         (f"{SERVER}[lab]\nmonitor = -1", "monitor = -1 is no port"),
@@ -149,3 +156,22 @@ def test_what_cannot_be_is_told_with_file_table_and_key(folder: Path, text: str,
     with pytest.raises(PzcError, match=told) as caught:
         units(folder, text)
     assert str(folder / "lab.toml") in str(caught.value)
+
+
+def test_an_empty_expose_lets_nothing_be_used(folder: Path) -> None:
+    assert parse(units(folder, f"{SERVER}expose = []")["psu"].arguments).expose == ""
+
+
+def test_a_lab_is_the_same_however_its_file_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    units(folder, SERVER)
+    (folder / "data").mkdir()
+    (folder / "link").symlink_to(folder, target_is_directory=True)
+    monkeypatch.chdir(folder / "data")
+    paths = [folder / "lab.toml", Path("../lab.toml"), folder / "link" / "lab.toml"]
+    assert len({Places(path).endpoint for path in paths}) == 1
+    assert {read_lab(path).name for path in paths} == {folder.name}
+
+
+def test_the_log_of_a_server_with_a_slash_in_its_name_is_beside_the_others(folder: Path) -> None:
+    places = Places(folder / "lab.toml")
+    assert {places.log_of(name).parent for name in ("psu", "east/psu", "/east/psu")} == {places.state}

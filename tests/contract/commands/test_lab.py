@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -135,6 +137,26 @@ def test_up_again_makes_a_changed_file_true_and_leaves_the_rest(bench: Bench) ->
     assert not is_there(before["old"])
 
 
+def test_two_that_start_a_lab_at_once_both_get_what_they_asked_for(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\n')
+    starting = [
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "pzc", "up", name], cwd=bench.folder, env=bench.environment(),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        for name in ("psu", "dmm")
+    ]  # fmt: skip
+    assert [process.wait(TIMEOUT) for process in starting] == [0, 0]
+    assert {row["state"] for row in bench.run("status", "--json").rows} == {"running"}
+
+
+def test_status_shows_what_runs_and_is_gone_from_the_file(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[server.old]\nobject = "bench:Supply"\n')
+    bench.run("up")
+    bench.write(SUPPLY)
+    assert [row["name"] for row in bench.run("status", "--json").rows] == ["psu", "old"]
+
+
 def test_one_process_can_be_ended_started_and_restarted(bench: Bench) -> None:
     bench.write(f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\n')
     bench.run("up", "psu")
@@ -151,6 +173,13 @@ def test_one_process_can_be_ended_started_and_restarted(bench: Bench) -> None:
 def test_a_line_of_json_of_a_driver_is_not_taken_for_where_its_server_is(bench: Bench) -> None:
     bench.write('[server.psu]\nobject = "bench:Telling"\n')
     bench.run("up")
+    assert bench.row("psu")["endpoint"].startswith("tcp://127.0.0.1:")
+
+
+def test_a_driver_that_leaves_a_line_open_is_seen_to_run(bench: Bench) -> None:
+    bench.write('[server.psu]\nobject = "bench:Dotting"\n')
+    bench.run("up")
+    assert bench.row("psu")["state"] == "running"
     assert bench.row("psu")["endpoint"].startswith("tcp://127.0.0.1:")
 
 
@@ -280,3 +309,16 @@ def test_in_the_foreground_a_lab_ends_with_ctrl_c(bench: Bench) -> None:
 
     assert bench.run("up", "--foreground", meanwhile=meanwhile).status == 0
     assert "not up" in bench.run("status").err
+
+
+def test_a_lab_that_is_ended_while_it_starts_starts_nothing_more(bench: Bench) -> None:
+    bench.write('[recorder]\njournal = "journal"\n[server.hanging]\nobject = "bench:Hanging"\n')
+
+    def meanwhile(running: Running) -> None:
+        deadline = time.monotonic() + TIMEOUT
+        while not any("hanging" in log.read_text() for log in bench.folder.glob("state/**/hanging.log")):
+            assert time.monotonic() < deadline
+            assert not running.wait(0.05), running.err
+
+    assert bench.run("up", "--foreground", meanwhile=meanwhile).status == 0
+    assert not (bench.folder / "journal").exists()

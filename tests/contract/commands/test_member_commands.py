@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import zmq
 
 from tests.contract.rigs.console import Console
@@ -28,6 +30,14 @@ def test_a_dictionary_is_printed_whole(bench: Console) -> None:
 
 def test_a_list_is_printed_whole(bench: Console) -> None:
     assert bench("get", "psu.history").out == "[1, 2]\n"
+
+
+def test_a_dictionary_of_channels_tells_how_each_is_reached(console: Console) -> None:
+    process = console.start("serve", "bench:Rack", "--json")
+    endpoint = json.loads(process.line())["rep_endpoint"]
+    shown = console("get", f"{endpoint}.supplies", "--json").json
+    assert shown["count"] == 1
+    assert shown["left"].startswith("<supplies['left']: Supply at ")
 
 
 def test_arguments_arrive_as_python_values(either: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import urllib.request
 
 from pzc.testing import Running
@@ -42,3 +43,11 @@ def test_off_loopback_it_is_refused_without_certificates(bench: Console) -> None
     outcome = bench("metrics", "--host", "0.0.0.0", "--port", "0")
     assert outcome.status == 2
     assert "--certificate" in outcome.err
+
+
+def test_a_port_that_is_taken_is_named(bench: Console) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = taken.getsockname()
+        outcome = bench("metrics", "psu", "--port", str(place[1]))
+    assert outcome.status == 1
+    assert f"BindError: metrics cannot be at 127.0.0.1:{place[1]}: " in outcome.err

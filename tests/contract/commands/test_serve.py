@@ -41,12 +41,14 @@ def test_a_rule_of_another_form_is_told(console: Console) -> None:
     assert "is not OLD:=NEW" in outcome.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_with_status_0(console: Console, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    "name", ["SIGINT", "SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.needs("posix"))]
+)
+def test_a_signal_stops_it_with_status_0(console: Console, name: str) -> None:
     process = console.interpret("serve", "bench:Supply")
     assert process.stdout is not None
     process.stdout.readline()
-    process.send_signal(number)
+    process.send_signal(signal.Signals[name])
     assert process.communicate(timeout=PATIENCE) == ("", "")
     assert process.returncode == 0
 
@@ -65,6 +67,15 @@ def test_a_signal_stops_it_while_a_call_runs(console: Console) -> None:
     assert process.line() == "waiting\n"
     process.send_signal(signal.SIGTERM)
     assert process.finish().status == 0
+
+
+def test_what_a_driver_prints_comes_at_once_through_a_pipe(console: Console) -> None:
+    process = console.interpret("serve", "bench:Supply")
+    assert process.stdout is not None
+    endpoint = process.stdout.readline().split(" at ")[1].partition(",")[0]
+    console("call", f"{endpoint}.say")
+    process.kill()
+    assert process.communicate(timeout=PATIENCE)[0] == "said\n"
 
 
 def test_arguments_reach_the_class(console: Console) -> None:

@@ -88,6 +88,9 @@ class Supply:
         print("waiting", flush=True)
         self._work.wait()
 
+    def say(self):
+        print("said")
+
     def scream(self):
         raise RangeError("two\\nlines \\x1b[2J")
 
@@ -96,6 +99,13 @@ class Supply:
 
     def leave(self):
         sys.exit(0)
+
+
+class Rack:
+    """Several supplies by name, and how many there are."""
+
+    def __init__(self):
+        self.supplies = {"left": Supply(), "count": 1}
 
 
 class Broken:

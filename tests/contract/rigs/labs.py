@@ -35,6 +35,15 @@ class Telling(Supply):
     def __init__(self):
         print('{"idn": "PSU-7"}', flush=True)
 
+class Dotting(Supply):
+    def __init__(self):
+        print("connecting", end="", flush=True)
+
+class Hanging:
+    def __init__(self):
+        print("hanging")
+        threading.Event().wait()
+
 class Parent:
     def __init__(self):
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.sigtimedwait([], 600)"], start_new_session=True)

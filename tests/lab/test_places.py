@@ -1,0 +1,55 @@
+"""Whether a lab is up, asked by several at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from pzc.lab.places import Places
+from pzc.pipeline.storage import lock_file
+
+pytestmark = pytest.mark.needs("posix")
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    made = Places(tmp_path / "lab.toml")
+    made.make()
+    return made
+
+
+def test_a_lab_that_somebody_else_looks_at_is_free_all_the_same(places: Places) -> None:
+    looking = lock_file(places.lock, "busy", shared=True)
+    assert places.free()
+    os.close(looking)
+
+
+def test_a_supervisor_waits_for_whoever_looks(places: Places) -> None:
+    looking, begun = lock_file(places.lock, "busy", shared=True), Event()
+    taken: list[int | None] = []
+
+    def take() -> None:
+        begun.set()
+        taken.append(places.take())
+
+    thread = Thread(target=take)
+    thread.start()
+    begun.wait()
+    os.close(looking)
+    thread.join()
+    assert taken[0] is not None
+    os.close(taken[0])
+
+
+def test_a_lab_with_a_supervisor_is_not_free(places: Places) -> None:
+    held = places.take()
+    assert held is not None
+    assert not places.free()
+    assert places.take() is None
+    os.close(held)
