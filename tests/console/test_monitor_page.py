@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pzc import LockedBy, Proxy, Refused, Server, close, lock, urgent
 from pzc.agents.client.described import About
 from pzc.console.monitor.live import Live
 from pzc.console.monitor.state import LabState
 from pzc.console.monitor.watched import Told
 from pzc.console.monitor.web.access import MOST_SESSIONS, VIEWER, Access, User
+from pzc.console.monitor.web.acting import PER_AGENT, Acting, Operator
 from pzc.console.monitor.web.page import MOST_OPEN, Page
 from pzc.console.monitor.web.panel import arguments_of, panel_of
 
@@ -141,3 +148,89 @@ def test_a_page_may_ask_for_anything_and_gets_few_panels() -> None:
     ):
         page.ask(message)
     assert len(page.open) == MOST_OPEN
+
+
+class Supply:
+    """A supply."""
+
+    voltage = 0.0
+
+    @urgent
+    def off(self) -> None:
+        """Switch it off."""
+
+
+@pytest.fixture
+def psu() -> Iterator[str]:
+    with Server(Supply()) as server:
+        yield server.rep_endpoint
+
+
+@pytest.fixture
+def hung() -> Iterator[str]:
+    """Where connections are taken and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def acting() -> Iterator[Acting]:
+    acting = Acting(Operator(None), {"alice": Operator(None, 1.0)}, lambda _: False)
+    yield acting
+    acting.close()
+    for thread in threading.enumerate():
+        if thread.name.startswith("pzc-page"):
+            thread.join()
+
+
+def set_voltage(endpoint: str) -> None:
+    proxy: Any = Proxy(endpoint)
+    try:
+        proxy.voltage = 1.0
+    finally:
+        close(proxy)
+
+
+def test_a_lock_that_is_granted_after_its_page_was_closed_is_given_back(psu: str) -> None:
+    operator = Operator(None)
+    operator.want(psu, "session")
+    operator.leave("session")
+    with pytest.raises(Refused, match="the page was closed"):
+        operator.take(psu, "session", "")
+    set_voltage(psu)
+
+
+def test_a_lock_that_is_being_taken_is_not_taken_a_second_time(psu: str) -> None:
+    operator = Operator(None)
+    operator.want(psu, "session")
+    with pytest.raises(Refused, match="already"):
+        operator.want(psu, "session")
+    operator.take(psu, "session", "")
+    operator.want(psu, "session")
+    operator.take(psu, "session", "")
+    with pytest.raises(LockedBy):
+        set_voltage(psu)
+    operator.close()
+    set_voltage(psu)
+
+
+def test_a_lock_that_cannot_be_given_back_keeps_no_other(acting: Acting, psu: str) -> None:
+    with Server(Supply()) as ended:
+        for name, endpoint in (("ended", ended.rep_endpoint), ("psu", psu)):
+            acting.submit("alice", "session", name, endpoint, {"do": "lock"}).result(20.0)
+    acting.leave("session")
+    proxy = Proxy(psu)
+    with lock(proxy, wait=20.0):
+        pass
+    close(proxy)
+
+
+def test_urgent_calls_at_an_agent_that_hangs_keep_none_from_another(
+    acting: Acting, psu: str, hung: str
+) -> None:
+    off = {"do": "call", "path": "off", "urgent": True}
+    waiting = [acting.submit("alice", "session", "hung", hung, off) for _ in range(PER_AGENT)]
+    with pytest.raises(Refused, match=f"{PER_AGENT} urgent calls of this page run at hung"):
+        acting.submit("alice", "session", "hung", hung, off)
+    assert acting.submit("alice", "session", "psu", psu, off).result(20.0)["text"] == "None"
+    assert all(each.exception(20.0) is not None for each in waiting)
