@@ -109,6 +109,7 @@ class Live:
         error: what a read raised; empty while values come.
         error_since: when the first of these came.
         at: when the newest was taken.
+        number: that the newest value is, or begins with; None when it is none, or no finite one.
     """
 
     def __init__(self) -> None:
@@ -117,7 +118,7 @@ class Live:
         self.error = ""
         self.error_since = 0.0
         self.at = 0.0
-        self._number: float | None = None
+        self.number: float | None = None
         self._plain: object = None
         self._text = ""
         self._image: dict[str, Any] | None = None
@@ -133,9 +134,9 @@ class Live:
             self.error = to_line(str(content).removeprefix("builtins."))[1:-1][:TEXT]
             return
         content = _only(content)
-        self.error, self._number = "", number_of(content)
-        if self._number is not None:
-            self.points.append((now, self._number))
+        self.error, self.number = "", number_of(content)
+        if self.number is not None:
+            self.points.append((now, self.number))
         if content is None or isinstance(content, bool | int | float | str):
             self._plain, self._text, self._image = content, "", None
         elif now - self._digested >= DIGEST:
@@ -151,7 +152,7 @@ class Live:
         """
         told: dict[str, Any] = {
             "text": self._text or ("" if self.count == 0 else to_line(self._plain)[:TEXT]),
-            "count": self.count, "age_s": round(now - self.at, 2), "number": self._number,
+            "count": self.count, "age_s": round(now - self.at, 2), "number": self.number,
             "error": self.error,
         }  # fmt: skip
         new = min(self.count - since, len(self.points))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from pzc.console.monitor.collector import leave_out
 from pzc.console.monitor.lines import state_of
 from pzc.console.monitor.live import HISTORY, Live, image_of, range_of, unit_of
+from pzc.console.monitor.metrics import Metrics
 from pzc.console.monitor.state import MOST_AGENTS, MOST_LINES, LabState
 from pzc.console.monitor.watched import Told
 from pzc.console.values import to_json
@@ -280,3 +282,12 @@ def test_what_was_dropped_for_the_monitor_itself_is_left_out() -> None:
     statistics: dict[str, Any] = {"topics": topics, "links": {"links": links}}
     leave_out(statistics, {"ours"})
     assert statistics["topics"] == {"v": {"dropped": 3}, "w": {"dropped": 1}}
+
+
+@pytest.mark.parametrize("newest", [float("nan"), float("inf"), "off", RemoteError("OSError", "no route")])
+def test_a_value_that_is_no_number_any_more_is_no_metric(newest: object) -> None:
+    state = lab()
+    for value in (21.5, newest):
+        state.take("psu", "temperature", value, 1.0)
+    (values,) = [each for each in Metrics(lambda: nullcontext(state)).collect() if each.name == "pzc_value"]
+    assert values.samples == []
