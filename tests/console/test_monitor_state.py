@@ -153,6 +153,17 @@ def test_a_member_that_cannot_be_read_is_told_until_it_can() -> None:
     assert words(state, 6.0) == []
 
 
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_topic_that_is_there_no_more_leaves_no_value_and_no_trouble(epoch: int) -> None:
+    state, ends = lab(), {"voltage": {"published": 1}, "current": {"published": 1}}
+    state.hear("psu", told(topics=ends), 0.0)
+    state.take("psu", "voltage", RemoteError("OSError", "no route"), 1.0)
+    state.take("psu", "current", 2.0, 1.0)
+    state.hear("psu", told(epoch=epoch, topics={"current": {"published": 1}}), 2.0)
+    assert words(state, 2.0) == []
+    assert list(state.lives) == [("psu", "current")]
+
+
 def test_the_log_tells_when_trouble_begins_and_ends_and_who_has_the_lock() -> None:
     state = lab()
     state.fail("psu", "frozen", 1.0)
