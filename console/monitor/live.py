@@ -25,6 +25,9 @@ DIGEST = 0.1
 """Seconds between two looks at contents that are no plain values: none of these is kept, as an array
 may lie in its publisher's memory."""
 
+EXACT = 2**53
+"""From here on integers are no floats."""
+
 SIDE = 128
 """Pixels of an image's longer side, at most."""
 
@@ -119,6 +122,7 @@ class Live:
         self.error_since = 0.0
         self.at = 0.0
         self.number: float | None = None
+        self._exact = True
         self._plain: object = None
         self._text = ""
         self._image: dict[str, Any] | None = None
@@ -134,6 +138,9 @@ class Live:
             self.error = to_line(str(content).removeprefix("builtins."))[1:-1][:TEXT]
             return
         content = _only(content)
+        self._exact = not isinstance(content, list | tuple) and not (
+            isinstance(content, int) and abs(content) >= EXACT
+        )
         self.error, self.number = "", number_of(content)
         if self.number is not None:
             self.points.append((now, self.number))
@@ -144,7 +151,7 @@ class Live:
             self._text, self._image = to_line(content)[:TEXT], image_of(content)
 
     def tell(self, now: float, since: int = 0) -> dict[str, Any]:
-        """It in terms of JSON.
+        """It in terms of JSON; ``number`` is the whole value, for a page, which knows no larger integers.
 
         Args:
             now: the time.
@@ -152,8 +159,8 @@ class Live:
         """
         told: dict[str, Any] = {
             "text": self._text or ("" if self.count == 0 else to_line(self._plain)[:TEXT]),
-            "count": self.count, "age_s": round(now - self.at, 2), "number": self.number,
-            "error": self.error,
+            "count": self.count, "age_s": round(now - self.at, 2),
+            "number": self.number if self._exact else None, "error": self.error,
         }  # fmt: skip
         new = min(self.count - since, len(self.points))
         if new > 0:

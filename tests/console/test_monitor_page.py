@@ -17,9 +17,9 @@ from pzc.console.monitor.live import Live
 from pzc.console.monitor.state import LabState
 from pzc.console.monitor.watched import Told
 from pzc.console.monitor.web.access import MOST_SESSIONS, VIEWER, Access, User
-from pzc.console.monitor.web.acting import PER_AGENT, Acting, Operator
+from pzc.console.monitor.web.acting import MOST_READ, PER_AGENT, Acting, Operator
 from pzc.console.monitor.web.page import MOST_OPEN, Page
-from pzc.console.monitor.web.panel import arguments_of, panel_of
+from pzc.console.monitor.web.panel import arguments_of, panel_of, readable
 
 
 def test_arguments_are_read_from_a_signature() -> None:
@@ -234,3 +234,29 @@ def test_urgent_calls_at_an_agent_that_hangs_keep_none_from_another(
         acting.submit("alice", "session", "hung", hung, off)
     assert acting.submit("alice", "session", "psu", psu, off).result(20.0)["text"] == "None"
     assert all(each.exception(20.0) is not None for each in waiting)
+
+
+class Wide:
+    """More values than are read at a time."""
+
+    def __init__(self) -> None:
+        for number in range(MOST_READ + 10):
+            setattr(self, f"value{number:03}", number)
+
+
+@pytest.fixture
+def wide() -> Iterator[str]:
+    with Server(Wide()) as server:
+        yield server.rep_endpoint
+
+
+def test_more_members_than_are_read_at_a_time_are_read_in_turn(wide: str, acting: Acting) -> None:
+    panel = acting.panel("wide", wide, "")
+    expected, tick = {("wide", path) for path in readable(panel)}, threading.Event()
+    for _ in range(1000):
+        acting.read({"wide": wide})
+        if acting.reads().keys() == expected:
+            break
+        tick.wait(0.02)
+    assert len(expected) == MOST_READ + 10
+    assert acting.reads().keys() == expected

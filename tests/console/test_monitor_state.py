@@ -302,3 +302,12 @@ def test_a_value_that_is_no_number_any_more_is_no_metric(newest: object) -> None
         state.take("psu", "temperature", value, 1.0)
     (values,) = [each for each in Metrics(lambda: nullcontext(state)).collect() if each.name == "pzc_value"]
     assert values.samples == []
+
+
+@pytest.mark.parametrize("content", [[1.0, 2.0], (1.0, "x"), 12345678901234567890])
+def test_a_value_that_is_more_than_a_number_is_told_as_text(content: object) -> None:
+    live = Live()
+    live.take(content, 0.0)
+    told = live.tell(0.0)
+    assert (told["number"], told["text"]) == (None, repr(content))
+    assert len(told["points"]) == 1

@@ -220,9 +220,13 @@ class Acting:
 
     def _read(self, agent: str, endpoint: str) -> None:
         with self._mutex:
-            paths = [
-                path for (name, _), panel in self._panels.items() if name == agent for path in readable(panel)
-            ]
+            panels = [panel for (name, _), panel in self._panels.items() if name == agent]
+            read_at = {key: live.at for key, live in self._lives.items()}
+            # Those that were read longest ago come first: more than `MOST_READ` are read in turn.
+            paths = sorted(
+                (path for panel in panels for path in readable(panel)),
+                key=lambda path: read_at.get((agent, path), 0.0),
+            )
         for path in paths[:MOST_READ]:
             try:
                 value: object = _reached(self._reading.proxy(endpoint), path)
