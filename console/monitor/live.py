@@ -77,6 +77,11 @@ def number_of(content: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
+def _is_exact(content: object) -> bool:
+    """Whether a number tells all of a content that is or begins with one."""
+    return not isinstance(content, list | tuple) and not (isinstance(content, int) and abs(content) >= EXACT)
+
+
 def image_of(content: object) -> dict[str, Any] | None:
     """A 2-d array as grey pixels of at most `SIDE` a side; None for anything else."""
     if numpy_kind(type(content)) != "ndarray":
@@ -138,9 +143,7 @@ class Live:
             self.error = to_line(str(content).removeprefix("builtins."))[1:-1][:TEXT]
             return
         content = _only(content)
-        self._exact = not isinstance(content, list | tuple) and not (
-            isinstance(content, int) and abs(content) >= EXACT
-        )
+        self._exact = _is_exact(content)
         self.error, self.number = "", number_of(content)
         if self.number is not None:
             self.points.append((now, self.number))
