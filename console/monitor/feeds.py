@@ -85,8 +85,9 @@ class Feeds:
             keep |= {key for key in self._open if key[0] not in answering}
             gone = [self._open.pop(key) for key in list(self._open) if key not in keep]
             now = time.monotonic()
+            self._failed = {key: at for key, at in self._failed.items() if now - at < _AGAIN}
             for key in keep - self._open.keys() - self._opening.keys():
-                if now - self._failed.get(key, -_AGAIN) >= _AGAIN:
+                if key not in self._failed:
                     _, rate, size = there.get(key, (0, 0.0, 0.0))
                     self._opening[key] = self._pool.submit(self._subscribe, key, size > LARGE * max(rate, 1))
         for subscription in gone:

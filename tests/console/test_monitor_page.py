@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc import LockedBy, Proxy, Refused, Server, close, lock, urgent
+from pzc import Agent, LockedBy, Proxy, Refused, Server, close, lock, urgent
 from pzc.agents.client.described import About
+from pzc.console.monitor.collector import Collector
 from pzc.console.monitor.live import Live
 from pzc.console.monitor.state import LabState
 from pzc.console.monitor.watched import Told
@@ -260,3 +261,25 @@ def test_more_members_than_are_read_at_a_time_are_read_in_turn(wide: str, acting
         tick.wait(0.02)
     assert len(expected) == MOST_READ + 10
     assert acting.reads().keys() == expected
+
+
+def test_what_fails_in_one_round_does_not_end_the_rounds() -> None:
+    third, rounds = threading.Event(), list[int]()
+
+    def fail() -> None:
+        rounds.append(1)
+        if len(rounds) < 3:
+            raise OSError("no such log")
+        third.set()
+
+    with Agent() as agent:
+        collector = Collector(agent, ["tcp://127.0.0.1:9"], 0.1, 0.1)
+        collector.after.append(fail)
+        collector.begin()
+        try:
+            assert third.wait(20.0)
+            with collector.state() as state:
+                told = [line.words for line in state.lines if "no such log" in line.words]
+            assert told == ["not all could be looked at: OSError: no such log"]
+        finally:
+            collector.close()
