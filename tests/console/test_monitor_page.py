@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pzc import Agent, LockedBy, Proxy, Refused, Server, close, lock, urgent
 from pzc.agents.client.described import About
 from pzc.console.monitor.collector import Collector
+from pzc.console.monitor.feeds import Feeds
 from pzc.console.monitor.live import Live
 from pzc.console.monitor.state import LabState
 from pzc.console.monitor.watched import Told
@@ -283,3 +284,26 @@ def test_what_fails_in_one_round_does_not_end_the_rounds() -> None:
             assert told == ["not all could be looked at: OSError: no such log"]
         finally:
             collector.close()
+
+
+def test_a_topic_that_is_followed_no_more_has_no_newest_value() -> None:
+    tick = threading.Event()
+    with Agent() as source, Agent() as agent:
+        collector = Collector(agent, ["source"])
+        feeds = Feeds(collector)
+        for rate, there in ((1.0, True), (100.0, False)):
+            topics = {"v": {"published": 1, "rate_hz": rate}}
+            with collector.state() as state:
+                state.come("source", 0.0)
+                state.hear("source", Told({"endpoint": source.rep_endpoint}, {"topics": topics}), 0.0)
+            feeds.follow()
+            for _ in range(1000):
+                source.publish("v", 1.5)
+                with collector.state() as state:
+                    found = ("source", "v") in state.lives
+                if found == there:
+                    break
+                tick.wait(0.02)
+            assert found == there
+        feeds.close()
+        collector.close()
