@@ -297,6 +297,7 @@ def test_a_topic_that_is_followed_no_more_has_no_newest_value() -> None:
                 state.come("source", 0.0)
                 state.hear("source", Told({"endpoint": source.rep_endpoint}, {"topics": topics}), 0.0)
             feeds.follow()
+            found = not there
             for _ in range(1000):
                 source.publish("v", 1.5)
                 with collector.state() as state:
