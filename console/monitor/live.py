@@ -40,7 +40,10 @@ _WORDS = {
     "metres": "m", "meters": "m", "percent": "%", "degrees celsius": "°C",
 }  # fmt: skip
 _SPELT = re.compile(rf"\bin ({'|'.join(_WORDS)})\b", re.IGNORECASE)
-_RANGE = re.compile(r"(?P<low>-?\d+(?:\.\d+)?)\s*(?:\.\.|to|,)\s*(?P<high>-?\d+(?:\.\d+)?)")
+_NUMBER = r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+_RANGE = re.compile(
+    rf"{_NUMBER}\s*(?:\.\.|to)\s*{_NUMBER}|[\[(]{_NUMBER}\s*,\s*{_NUMBER}[\])]", re.IGNORECASE
+)
 
 
 def unit_of(doc: str) -> str:
@@ -53,12 +56,12 @@ def unit_of(doc: str) -> str:
 
 
 def range_of(doc: str) -> tuple[float, float] | None:
-    """Bounds that a docstring tells, as ``0..30`` or ``from 0 to 30``; None when it tells none."""
+    """Bounds that a docstring tells, as ``0..30``, ``0 to 30`` or ``[0, 30]``; None when it tells none."""
     found = _RANGE.search(doc)
     if found is None:
         return None
-    low, high = float(found["low"]), float(found["high"])
-    return (low, high) if low < high else None
+    low, high = (float(each) for each in found.groups() if each is not None)
+    return (low, high) if -math.inf < low < high < math.inf else None
 
 
 def number_of(content: object) -> float | None:

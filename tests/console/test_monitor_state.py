@@ -252,8 +252,12 @@ def test_units_are_read_from_documentation(doc: str, unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("doc", "bounds"), [("Volts, 0..30", (0, 30)), ("from -1.5 to 2", (-1.5, 2)), ("none", None)]
-)
+    ("doc", "bounds"),
+    [
+        ("Volts, 0..30", (0, 30)), ("from -1.5 to 2", (-1.5, 2)), ("none", None), ("Volts in [0, 30]", (0, 30)),
+        ("Seconds, 1e-3..1", (1e-3, 1)), ("Gain: 1, 10 or 100.", None), (f"0..{'9' * 400}", None),
+    ],
+)  # fmt: skip
 def test_ranges_are_read_from_documentation(doc: str, bounds: tuple[float, float] | None) -> None:
     assert range_of(doc) == bounds
 
