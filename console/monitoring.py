@@ -17,6 +17,7 @@ from ..transport.endpoints import is_loopback
 from ..transport.wire import Protocol
 from .monitor.arguments import add_watched, collecting
 from .monitor.collector import Collector
+from .monitor.feeds import following
 from .monitor.metrics import registry_of
 from .monitor.processes import Processes
 from .monitor.web.access import TOKEN, VIEWER, Access, User
@@ -45,7 +46,7 @@ def add_commands(commands: Commands) -> None:
         "--operator", action="append", default=[], metavar="NAME=KEYRING",
         help="who may set, call and lock, signing with the keyring's key; several times",
     )  # fmt: skip
-    monitor.add_argument("--lab", type=Path, metavar="FILE", help="lab file; default lab.toml if it is here")
+    _add_lab(monitor)
     monitor.add_argument("--audit", type=Path, metavar="FILE", help="write who did what, a line of JSON each")
     for option, meaning in (
         ("--tokens", "lines of NAME TOKEN, mode 600; default: new tokens at every start"),
@@ -63,6 +64,7 @@ def add_commands(commands: Commands) -> None:
     )  # fmt: skip
     add_watched(metrics)
     add_listening(metrics, PORT)
+    _add_lab(metrics)
     metrics.add_argument("--once", action="store_true", help="print the metrics and end")
     for option, meaning in (
         ("--certificate", "PEM file; off loopback needed, as the next two are"),
@@ -70,6 +72,23 @@ def add_commands(commands: Commands) -> None:
         ("--client-ca", "PEM file: who signed the certificates of those who may ask"),
     ):
         metrics.add_argument(option, type=Path, metavar="FILE", help=meaning)
+
+
+def _add_lab(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--lab", type=Path, metavar="FILE", help="lab file; default lab.toml if it is here")
+
+
+def _watch_lab(lab: Path | None, collector: Collector) -> None:
+    """Have the collector ask for the processes of a lab file, if there is one.
+
+    Raises:
+        UsageError: when the one that was asked for is not there.
+    """
+    if lab is not None and not lab.is_file():
+        raise UsageError(f"there is no lab file {lab}")
+    found = lab or Path(DEFAULT)
+    if found.exists():
+        collector.after.append(Processes(collector, found).look)
 
 
 def run_monitor(args: argparse.Namespace) -> int:
@@ -85,13 +104,9 @@ def run_monitor(args: argparse.Namespace) -> int:
         )
     place = Place(args.host, args.port, args.certificate, args.private_key)
     operators = _operators(args.operator)
-    if args.lab is not None and not args.lab.is_file():
-        raise UsageError(f"there is no lab file {args.lab}")
     tokens = _tokens(args.tokens, operators, local)
     with collecting(args) as collector, closing(listen(place)) as listener:
-        lab = args.lab or Path(DEFAULT)
-        if args.lab is not None or lab.exists():
-            collector.after.append(Processes(collector, lab).look)
+        _watch_lab(args.lab, collector)
         port = listener.getsockname()[1]
         names = _hosts(args, local)
         hosts = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names]
@@ -160,6 +175,7 @@ def run_metrics(args: argparse.Namespace) -> int:
             "--client-ca, or let Prometheus run here"
         )
     with collecting(args) as collector:
+        _watch_lab(args.lab, collector)
         registry: Any = registry_of(collector)
         collector.settle()
         if args.once:
@@ -168,7 +184,8 @@ def run_metrics(args: argparse.Namespace) -> int:
             collector.look()
             write(generate_latest(registry).decode().rstrip())
         else:
-            _serve(args, collector, registry)
+            with following(collector):
+                _serve(args, collector, registry)
     return 0
 
 

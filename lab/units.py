@@ -60,7 +60,7 @@ def units_of(file: LabFile) -> list[Unit]:
             arguments += ["--limits", file.pipeline.limits, "--publish-alarms"]
         found.append(Unit("pipeline", "pipeline", tuple(arguments), file.pipeline.restart))
     if file.lab.metrics is not None:
-        watching = ("metrics", "--port", str(file.lab.metrics), "--json")
+        watching = ("metrics", "--port", str(file.lab.metrics), "--lab", str(file.path), "--json")
         found.append(Unit("metrics", "metrics", watching, "always"))
     if file.lab.monitor is not None:
         showing = ("monitor", "--port", str(file.lab.monitor), "--lab", str(file.path), "--json")

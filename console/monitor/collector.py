@@ -108,9 +108,17 @@ class Collector:
             self._watch = watch("agent", pattern, protocol=self.agent.protocol)
 
     def _run(self) -> None:
-        due = time.monotonic()
+        due, failed = time.monotonic(), ""
         while not self._stopped.is_set():
-            self.look(wait_all=False)
+            words = ""
+            try:
+                self.look(wait_all=False)
+            except Exception as exc:  # of a part of it: what stands on the screens must not stand still
+                words = f"not all could be looked at: {describe(exc)}"
+            if words and words != failed and not self._stopped.is_set():
+                with self._lock:
+                    self._state.note(time.time(), "bad", "", words)
+            failed = words
             due = max(due + self._every, time.monotonic())
             self._stopped.wait(due - time.monotonic())
 

@@ -83,14 +83,23 @@ class Feeds:
             keep |= {key for key in self._open if key in there and there[key][1] <= 2 * QUIET_HZ}
             # What answers no longer is left open: it may be back at once.
             keep |= {key for key in self._open if key[0] not in answering}
-            gone = [self._open.pop(key) for key in list(self._open) if key not in keep]
+            gone = {key: self._open.pop(key) for key in list(self._open) if key not in keep}
             now = time.monotonic()
+            self._failed = {key: at for key, at in self._failed.items() if now - at < _AGAIN}
             for key in keep - self._open.keys() - self._opening.keys():
-                if now - self._failed.get(key, -_AGAIN) >= _AGAIN:
+                if key not in self._failed:
                     _, rate, size = there.get(key, (0, 0.0, 0.0))
                     self._opening[key] = self._pool.submit(self._subscribe, key, size > LARGE * max(rate, 1))
-        for subscription in gone:
-            self._pool.submit(subscription.close)
+        for key, subscription in gone.items():
+            self._pool.submit(self._end, key, subscription)
+
+    def _end(self, key: Key, subscription: Subscription) -> None:
+        subscription.close()
+        with self._lock:
+            again = key in self._open
+        if not again:  # its last value is not its newest any more
+            with self._collector.state() as state:
+                state.lives.pop(key, None)
 
     def _subscribe(self, key: Key, large: bool) -> None:
         agent, topic = key

@@ -25,6 +25,9 @@ DIGEST = 0.1
 """Seconds between two looks at contents that are no plain values: none of these is kept, as an array
 may lie in its publisher's memory."""
 
+EXACT = 2**53
+"""From here on integers are no floats."""
+
 SIDE = 128
 """Pixels of an image's longer side, at most."""
 
@@ -37,7 +40,10 @@ _WORDS = {
     "metres": "m", "meters": "m", "percent": "%", "degrees celsius": "°C",
 }  # fmt: skip
 _SPELT = re.compile(rf"\bin ({'|'.join(_WORDS)})\b", re.IGNORECASE)
-_RANGE = re.compile(r"(?P<low>-?\d+(?:\.\d+)?)\s*(?:\.\.|to|,)\s*(?P<high>-?\d+(?:\.\d+)?)")
+_NUMBER = r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+_RANGE = re.compile(
+    rf"{_NUMBER}\s*(?:\.\.|to)\s*{_NUMBER}|[\[(]{_NUMBER}\s*,\s*{_NUMBER}[\])]", re.IGNORECASE
+)
 
 
 def unit_of(doc: str) -> str:
@@ -50,12 +56,12 @@ def unit_of(doc: str) -> str:
 
 
 def range_of(doc: str) -> tuple[float, float] | None:
-    """Bounds that a docstring tells, as ``0..30`` or ``from 0 to 30``; None when it tells none."""
+    """Bounds that a docstring tells, as ``0..30``, ``0 to 30`` or ``[0, 30]``; None when it tells none."""
     found = _RANGE.search(doc)
     if found is None:
         return None
-    low, high = float(found["low"]), float(found["high"])
-    return (low, high) if low < high else None
+    low, high = (float(each) for each in found.groups() if each is not None)
+    return (low, high) if -math.inf < low < high < math.inf else None
 
 
 def number_of(content: object) -> float | None:
@@ -72,6 +78,11 @@ def number_of(content: object) -> float | None:
     except OverflowError:
         return None
     return found if math.isfinite(found) else None
+
+
+def _is_exact(content: object) -> bool:
+    """Whether a number tells all of a content that is or begins with one."""
+    return not isinstance(content, list | tuple) and not (isinstance(content, int) and abs(content) >= EXACT)
 
 
 def image_of(content: object) -> dict[str, Any] | None:
@@ -109,6 +120,7 @@ class Live:
         error: what a read raised; empty while values come.
         error_since: when the first of these came.
         at: when the newest was taken.
+        number: that the newest value is, or begins with; None when it is none, or no finite one.
     """
 
     def __init__(self) -> None:
@@ -117,7 +129,8 @@ class Live:
         self.error = ""
         self.error_since = 0.0
         self.at = 0.0
-        self._number: float | None = None
+        self.number: float | None = None
+        self._exact = True
         self._plain: object = None
         self._text = ""
         self._image: dict[str, Any] | None = None
@@ -133,9 +146,10 @@ class Live:
             self.error = to_line(str(content).removeprefix("builtins."))[1:-1][:TEXT]
             return
         content = _only(content)
-        self.error, self._number = "", number_of(content)
-        if self._number is not None:
-            self.points.append((now, self._number))
+        self._exact = _is_exact(content)
+        self.error, self.number = "", number_of(content)
+        if self.number is not None:
+            self.points.append((now, self.number))
         if content is None or isinstance(content, bool | int | float | str):
             self._plain, self._text, self._image = content, "", None
         elif abs(now - self._digested) >= DIGEST:  # the clock may have been set back
@@ -143,7 +157,7 @@ class Live:
             self._text, self._image = to_line(content)[:TEXT], image_of(content)
 
     def tell(self, now: float, since: int = 0) -> dict[str, Any]:
-        """It in terms of JSON.
+        """It in terms of JSON; ``number`` is the whole value, for a page, which knows no larger integers.
 
         Args:
             now: the time.
@@ -151,8 +165,8 @@ class Live:
         """
         told: dict[str, Any] = {
             "text": self._text or ("" if self.count == 0 else to_line(self._plain)[:TEXT]),
-            "count": self.count, "age_s": round(now - self.at, 2), "number": self._number,
-            "error": self.error,
+            "count": self.count, "age_s": round(now - self.at, 2),
+            "number": self.number if self._exact else None, "error": self.error,
         }  # fmt: skip
         new = min(self.count - since, len(self.points))
         if new > 0:

@@ -11,7 +11,7 @@
     pzc_refused_total{agent,reason}             messages that were refused
     pzc_behind{agent}                           notifications that it has not read
     pzc_published_total{agent,topic}            and its like: dropped, gaps, bytes in a second, readers, age
-    pzc_value{agent,topic}                      newest number
+    pzc_value{agent,topic}                      newest value, while it is a finite number
     pzc_process_up{process,kind}                of a lab file; lag of its pipeline
     pzc_troubles{level}                         what the monitor would show on top
 """
@@ -57,8 +57,8 @@ class Metrics:
         with self._state() as state:
             told = state.tell(time.time())
             numbers = [
-                ((agent, topic), live.points[-1][1])
-                for (agent, topic), live in state.lives.items() if live.points and not live.error
+                ((agent, topic), live.number)
+                for (agent, topic), live in state.lives.items() if live.number is not None and not live.error
             ]  # fmt: skip
             refused = [
                 ((watched.name, reason), growth.total)

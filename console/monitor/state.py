@@ -94,9 +94,11 @@ class LabState:
         watched = self.agents.get(name)
         if watched is None or watched.state == "gone":
             return
-        before = watched.holds()
+        before, topics = watched.holds(), watched.topics
         if watched.hear(told, now):
             self.note(now, "note", name, "was restarted")
+        for topic in topics.keys() - watched.topics.keys():  # it has ended, its last value and error too
+            self.lives.pop((name, topic), None)
         held = watched.holds()
         if held != before:
             self.note(now, "note", name, f"lock: {held}" if held else "lock: free")

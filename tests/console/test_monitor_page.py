@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pzc import Agent, LockedBy, Proxy, Refused, Server, close, lock, urgent
 from pzc.agents.client.described import About
+from pzc.console.monitor.collector import Collector
+from pzc.console.monitor.feeds import Feeds
 from pzc.console.monitor.live import Live
 from pzc.console.monitor.state import LabState
 from pzc.console.monitor.watched import Told
 from pzc.console.monitor.web.access import MOST_SESSIONS, VIEWER, Access, User
+from pzc.console.monitor.web.acting import MOST_READ, PER_AGENT, Acting, Operator
 from pzc.console.monitor.web.page import MOST_OPEN, Page
-from pzc.console.monitor.web.panel import arguments_of, panel_of
+from pzc.console.monitor.web.panel import arguments_of, panel_of, readable
 
 
 def test_arguments_are_read_from_a_signature() -> None:
@@ -150,3 +159,161 @@ def test_a_page_may_ask_for_anything_and_gets_few_panels() -> None:
     ):
         page.ask(message)
     assert len(page.open) == MOST_OPEN
+
+
+class Supply:
+    """A supply."""
+
+    voltage = 0.0
+
+    @urgent
+    def off(self) -> None:
+        """Switch it off."""
+
+
+@pytest.fixture
+def psu() -> Iterator[str]:
+    with Server(Supply()) as server:
+        yield server.rep_endpoint
+
+
+@pytest.fixture
+def hung() -> Iterator[str]:
+    """Where connections are taken and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def acting() -> Iterator[Acting]:
+    acting = Acting(Operator(None), {"alice": Operator(None, 1.0)}, lambda _: False)
+    yield acting
+    acting.close()
+    for thread in threading.enumerate():
+        if thread.name.startswith("pzc-page"):
+            thread.join()
+
+
+def set_voltage(endpoint: str) -> None:
+    proxy: Any = Proxy(endpoint)
+    try:
+        proxy.voltage = 1.0
+    finally:
+        close(proxy)
+
+
+def test_a_lock_that_is_granted_after_its_page_was_closed_is_given_back(psu: str) -> None:
+    operator = Operator(None)
+    operator.want(psu, "session")
+    operator.leave("session")
+    with pytest.raises(Refused, match="the page was closed"):
+        operator.take(psu, "session", "")
+    set_voltage(psu)
+
+
+def test_a_lock_that_is_being_taken_is_not_taken_a_second_time(psu: str) -> None:
+    operator = Operator(None)
+    operator.want(psu, "session")
+    with pytest.raises(Refused, match="already"):
+        operator.want(psu, "session")
+    operator.take(psu, "session", "")
+    operator.want(psu, "session")
+    operator.take(psu, "session", "")
+    with pytest.raises(LockedBy):
+        set_voltage(psu)
+    operator.close()
+    set_voltage(psu)
+
+
+def test_a_lock_that_cannot_be_given_back_keeps_no_other(acting: Acting, psu: str) -> None:
+    with Server(Supply()) as ended:
+        for name, endpoint in (("ended", ended.rep_endpoint), ("psu", psu)):
+            acting.submit("alice", "session", name, endpoint, {"do": "lock"}).result(20.0)
+    acting.leave("session")
+    proxy = Proxy(psu)
+    with lock(proxy, wait=20.0):
+        pass
+    close(proxy)
+
+
+def test_urgent_calls_at_an_agent_that_hangs_keep_none_from_another(
+    acting: Acting, psu: str, hung: str
+) -> None:
+    off = {"do": "call", "path": "off", "urgent": True}
+    waiting = [acting.submit("alice", "session", "hung", hung, off) for _ in range(PER_AGENT)]
+    with pytest.raises(Refused, match=f"{PER_AGENT} urgent calls of this page run at hung"):
+        acting.submit("alice", "session", "hung", hung, off)
+    assert acting.submit("alice", "session", "psu", psu, off).result(20.0)["text"] == "None"
+    assert all(each.exception(20.0) is not None for each in waiting)
+
+
+class Wide:
+    """More values than are read at a time."""
+
+    def __init__(self) -> None:
+        for number in range(MOST_READ + 10):
+            setattr(self, f"value{number:03}", number)
+
+
+@pytest.fixture
+def wide() -> Iterator[str]:
+    with Server(Wide()) as server:
+        yield server.rep_endpoint
+
+
+def test_more_members_than_are_read_at_a_time_are_read_in_turn(wide: str, acting: Acting) -> None:
+    panel = acting.panel("wide", wide, "")
+    expected, tick = {("wide", path) for path in readable(panel)}, threading.Event()
+    for _ in range(1000):
+        acting.read({"wide": wide})
+        if acting.reads().keys() == expected:
+            break
+        tick.wait(0.02)
+    assert len(expected) == MOST_READ + 10
+    assert acting.reads().keys() == expected
+
+
+def test_what_fails_in_one_round_does_not_end_the_rounds() -> None:
+    third, rounds = threading.Event(), list[int]()
+
+    def fail() -> None:
+        rounds.append(1)
+        if len(rounds) < 3:
+            raise OSError("no such log")
+        third.set()
+
+    with Agent() as agent:
+        collector = Collector(agent, ["tcp://127.0.0.1:9"], 0.1, 0.1)
+        collector.after.append(fail)
+        collector.begin()
+        try:
+            assert third.wait(20.0)
+            with collector.state() as state:
+                told = [line.words for line in state.lines if "no such log" in line.words]
+            assert told == ["not all could be looked at: OSError: no such log"]
+        finally:
+            collector.close()
+
+
+def test_a_topic_that_is_followed_no_more_has_no_newest_value() -> None:
+    tick = threading.Event()
+    with Agent() as source, Agent() as agent:
+        collector = Collector(agent, ["source"])
+        feeds = Feeds(collector)
+        for rate, there in ((1.0, True), (100.0, False)):
+            topics = {"v": {"published": 1, "rate_hz": rate}}
+            with collector.state() as state:
+                state.come("source", 0.0)
+                state.hear("source", Told({"endpoint": source.rep_endpoint}, {"topics": topics}), 0.0)
+            feeds.follow()
+            found = not there
+            for _ in range(1000):
+                source.publish("v", 1.5)
+                with collector.state() as state:
+                    found = ("source", "v") in state.lives
+                if found == there:
+                    break
+                tick.wait(0.02)
+            assert found == there
+        feeds.close()
+        collector.close()

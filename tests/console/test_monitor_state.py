@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from pzc.console.monitor.collector import leave_out
 from pzc.console.monitor.lines import state_of
 from pzc.console.monitor.live import HISTORY, Live, image_of, range_of, unit_of
+from pzc.console.monitor.metrics import Metrics
 from pzc.console.monitor.state import MOST_AGENTS, MOST_LINES, LabState
 from pzc.console.monitor.watched import REGULAR, Growth, Told, Topic
 from pzc.console.values import to_json
@@ -151,6 +153,17 @@ def test_a_member_that_cannot_be_read_is_told_until_it_can() -> None:
     assert words(state, 6.0) == []
 
 
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_topic_that_is_there_no_more_leaves_no_value_and_no_trouble(epoch: int) -> None:
+    state, ends = lab(), {"voltage": {"published": 1}, "current": {"published": 1}}
+    state.hear("psu", told(topics=ends), 0.0)
+    state.take("psu", "voltage", RemoteError("OSError", "no route"), 1.0)
+    state.take("psu", "current", 2.0, 1.0)
+    state.hear("psu", told(epoch=epoch, topics={"current": {"published": 1}}), 2.0)
+    assert words(state, 2.0) == []
+    assert list(state.lives) == [("psu", "current")]
+
+
 def test_the_log_tells_when_trouble_begins_and_ends_and_who_has_the_lock() -> None:
     state = lab()
     state.fail("psu", "frozen", 1.0)
@@ -239,8 +252,12 @@ def test_units_are_read_from_documentation(doc: str, unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("doc", "bounds"), [("Volts, 0..30", (0, 30)), ("from -1.5 to 2", (-1.5, 2)), ("none", None)]
-)
+    ("doc", "bounds"),
+    [
+        ("Volts, 0..30", (0, 30)), ("from -1.5 to 2", (-1.5, 2)), ("none", None), ("Volts in [0, 30]", (0, 30)),
+        ("Seconds, 1e-3..1", (1e-3, 1)), ("Gain: 1, 10 or 100.", None), (f"0..{'9' * 400}", None),
+    ],
+)  # fmt: skip
 def test_ranges_are_read_from_documentation(doc: str, bounds: tuple[float, float] | None) -> None:
     assert range_of(doc) == bounds
 
@@ -302,3 +319,21 @@ def test_a_topic_that_ends_is_told_although_the_clock_was_set_back_before() -> N
         for step in range(REGULAR + 2):
             topic.hear({"published": start + step}, float(start + step))
     assert topic.silence(1100.0) > 0
+
+
+@pytest.mark.parametrize("newest", [float("nan"), float("inf"), "off", RemoteError("OSError", "no route")])
+def test_a_value_that_is_no_number_any_more_is_no_metric(newest: object) -> None:
+    state = lab()
+    for value in (21.5, newest):
+        state.take("psu", "temperature", value, 1.0)
+    (values,) = [each for each in Metrics(lambda: nullcontext(state)).collect() if each.name == "pzc_value"]
+    assert values.samples == []
+
+
+@pytest.mark.parametrize("content", [[1.0, 2.0], (1.0, "x"), 12345678901234567890])
+def test_a_value_that_is_more_than_a_number_is_told_as_text(content: object) -> None:
+    live = Live()
+    live.take(content, 0.0)
+    told = live.tell(0.0)
+    assert (told["number"], told["text"]) == (None, repr(content))
+    assert len(told["points"]) == 1

@@ -4,7 +4,7 @@
 
     reading members   4 threads; one read per agent at a time, none while calls run there
     calls, settings   16 threads, at most `PER_AGENT` for one agent
-    urgent calls      8 threads of their own, so that nothing keeps them back
+    urgent calls      32 threads and proxies of their own, so that nothing keeps them back; bounded as well
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import Any, cast
 
 from ....agents.client.locking import Lock, lock
@@ -33,7 +32,7 @@ from ..live import Live
 from .panel import panel_of, readable
 
 PER_AGENT = 4
-"""Calls of the page at one agent at a time; urgent ones come beside them."""
+"""Calls of the page at one agent at a time; as many urgent ones come beside them."""
 
 READ_EVERY, READ_TIMEOUT = 2.0, 1.0
 """Seconds between two reads of the members of a panel that is open, and for one of them."""
@@ -59,24 +58,31 @@ class Operator:
 
     def __init__(self, protocol: Protocol | None, timeout: float = CALL_TIMEOUT) -> None:
         self._protocol, self._timeout = protocol, timeout
-        self._proxies: dict[str, Proxy] = {}
+        self._proxies: dict[tuple[str, float], Proxy] = {}
+        self._wanted: set[tuple[str, str]] = set()  # locks that a session has, or is about to take
         self._locks: dict[tuple[str, str], tuple[Proxy, Lock]] = {}
         self._mutex = threading.Lock()
 
-    def proxy(self, endpoint: str, session: str = "") -> Proxy:
+    def proxy(self, endpoint: str, session: str = "", timeout: float = 0.0) -> Proxy:
         """A proxy of an agent; that of the session while it holds the lock.
+
+        Args:
+            endpoint: of the agent.
+            session: that may hold its lock.
+            timeout: seconds for one exchange, the first one too; 0 for the operator's own.
 
         Raises:
             PzcError: as `Proxy`.
         """
+        key = endpoint, timeout or self._timeout
         with self._mutex:
             held = self._locks.get((session, endpoint))
-            found = self._proxies.get(endpoint) if held is None else held[0]
+            found = self._proxies.get(key) if held is None else held[0]
         if found is not None:
             return found
-        made = Proxy(endpoint, protocol=self._protocol, timeout=self._timeout)
+        made = Proxy(endpoint, protocol=self._protocol, timeout=key[1])
         with self._mutex:
-            kept = self._proxies.setdefault(endpoint, made)
+            kept = self._proxies.setdefault(key, made)
             old = self._proxies.pop(next(iter(self._proxies))) if len(self._proxies) > MOST_PROXIES else None
         if kept is not made:
             close(made)
@@ -84,30 +90,60 @@ class Operator:
             close(old)
         return kept
 
-    def take(self, endpoint: str, session: str, reason: str) -> None:
-        """Take the lock for a session, by a proxy of its own; again: no effect."""
-        with self._mutex:
-            if (session, endpoint) in self._locks:
-                return
-        made = Proxy(endpoint, protocol=self._protocol, timeout=CALL_TIMEOUT)
-        try:
-            held = lock(made, LOCK_TTL, reason=reason)
-        except BaseException:
-            close(made)
-            raise
-        with self._mutex:
-            self._locks[session, endpoint] = made, held
+    def want(self, endpoint: str, session: str) -> None:
+        """A session is about to `take` a lock.
 
-    def give(self, session: str, endpoint: str = "") -> None:
-        """Give back the lock of an agent, or all that a session holds."""
+        Raises:
+            Refused: while it takes it.
+        """
+        key = session, endpoint
         with self._mutex:
-            keys = [key for key in self._locks if key[0] == session and endpoint in ("", key[1])]
-            ended = [self._locks.pop(key) for key in keys]
-        for made, held in ended:
+            if key in self._wanted and key not in self._locks:
+                raise Refused("the lock is being taken already")
+            self._wanted.add(key)
+
+    def take(self, endpoint: str, session: str, reason: str) -> None:
+        """Take the lock for a session, by a proxy of its own; again: no effect.
+
+        Raises:
+            Refused: when the session has left since it wanted it.
+            PzcError: as `lock`.
+        """
+        key = session, endpoint
+        with self._mutex:
+            if key in self._locks:
+                return
+        made: Proxy | None = None
+        try:
+            made = Proxy(endpoint, protocol=self._protocol, timeout=self._timeout)
+            held = lock(made, LOCK_TTL, reason=reason)
+            with self._mutex:
+                if key not in self._wanted:  # nobody would give it back
+                    raise Refused("the page was closed before it had the lock")
+                self._locks[key] = made, held
+        except BaseException:
+            with self._mutex:
+                self._wanted.discard(key)
+            if made is not None:
+                close(made)
+            raise
+
+    def give(self, session: str, endpoint: str) -> None:
+        """Give back the lock of an agent."""
+        with self._mutex:
+            self._wanted.discard((session, endpoint))
+            made, held = self._locks.pop((session, endpoint), (None, None))
+        if made is not None and held is not None:
             try:
                 held.release()
             finally:
                 close(made)
+
+    def leave(self, session: str) -> list[str]:
+        """Want no lock for a session any more; endpoints whose locks are to be given back."""
+        with self._mutex:
+            self._wanted = {key for key in self._wanted if key[0] != session}
+        return self.holds(session)
 
     def holds(self, session: str) -> list[str]:
         """Endpoints whose locks a session holds."""
@@ -115,12 +151,11 @@ class Operator:
             return [endpoint for owner, endpoint in self._locks if owner == session]
 
     def close(self) -> None:
-        """Give everything back."""
+        """Give everything back, and wait for nobody."""
         with self._mutex:
-            sessions = {session for session, _ in self._locks}
-        for session in sessions:
-            self.give(session)
-        for proxy in self._proxies.values():
+            proxies = [made for made, _ in self._locks.values()] + list(self._proxies.values())
+            self._wanted, self._locks, self._proxies = set(), {}, {}
+        for proxy in proxies:
             close(proxy)
 
 
@@ -139,8 +174,8 @@ class Acting:
         self._reading, self._operators, self._busy = reading, operators, busy
         self._readers = ThreadPoolExecutor(4, "pzc-page-reads")
         self._calls = ThreadPoolExecutor(16, "pzc-page-calls")
-        self._urgent = ThreadPoolExecutor(8, "pzc-page-urgent")
-        self._at_work: Counter[str] = Counter()
+        self._urgent = ThreadPoolExecutor(32, "pzc-page-urgent")
+        self._at_work: Counter[tuple[str, bool]] = Counter()
         self._mutex = threading.Lock()
         self._panels: dict[tuple[str, str], dict[str, Any]] = {}
         self._reads: dict[str, Future[None]] = {}
@@ -185,9 +220,13 @@ class Acting:
 
     def _read(self, agent: str, endpoint: str) -> None:
         with self._mutex:
-            paths = [
-                path for (name, _), panel in self._panels.items() if name == agent for path in readable(panel)
-            ]
+            panels = [panel for (name, _), panel in self._panels.items() if name == agent]
+            read_at = {key: live.at for key, live in self._lives.items()}
+            # Those that were read longest ago come first: more than `MOST_READ` are read in turn.
+            paths = sorted(
+                (path for panel in panels for path in readable(panel)),
+                key=lambda path: read_at.get((agent, path), 0.0),
+            )
         for path in paths[:MOST_READ]:
             try:
                 value: object = _reached(self._reading.proxy(endpoint), path)
@@ -225,20 +264,24 @@ class Acting:
         operator = self._operators.get(user)
         if operator is None:
             raise Refused("this page only shows: start pzc monitor with --operator NAME=KEYRING")
-        work = partial(self._do, operator, session, endpoint, asked)
-        if asked.get("urgent"):
-            return self._urgent.submit(work)
+        urgent = bool(asked.get("urgent"))
+        at, pool = (agent, urgent), self._urgent if urgent else self._calls
         with self._mutex:
-            if self._at_work[agent] >= PER_AGENT:
-                raise Refused(f"{PER_AGENT} calls of this page run at {agent}; urgent ones are let in")
-            self._at_work[agent] += 1
-        done = self._calls.submit(work)
-        done.add_done_callback(lambda _: self._leave(agent))
+            if self._at_work[at] >= PER_AGENT:
+                let_in = "" if urgent else "; urgent ones are let in"
+                raise Refused(f"{PER_AGENT} {'urgent ' * urgent}calls of this page run at {agent}{let_in}")
+            if asked["do"] == "lock":
+                operator.want(endpoint, session)
+            self._at_work[at] += 1
+        done = pool.submit(self._do, operator, session, endpoint, asked)
+        done.add_done_callback(lambda _: self._leave(at))
         return done
 
-    def _leave(self, agent: str) -> None:
+    def _leave(self, at: tuple[str, bool]) -> None:
         with self._mutex:
-            self._at_work[agent] -= 1
+            self._at_work[at] -= 1
+            if not self._at_work[at]:
+                del self._at_work[at]
 
     def _do(self, operator: Operator, session: str, endpoint: str, asked: dict[str, Any]) -> Any:
         verb, path = asked["do"], str(asked.get("path", ""))
@@ -246,14 +289,16 @@ class Acting:
             return operator.take(endpoint, session, str(asked.get("reason", ""))[:200])
         if verb == "unlock":
             return operator.give(session, endpoint)
-        proxy = operator.proxy(endpoint, session)
+        urgent = bool(asked.get("urgent"))  # passes the lock: it needs no proxy that holds it
+        holder, within = ("", URGENT_TIMEOUT) if urgent else (session, 0.0)
+        proxy = operator.proxy(endpoint, holder, within)
         if verb == "cancel":
             return cancel(proxy, call=str(asked.get("id", "")))
         if verb == "set":
             return _set(proxy, path, parse_value(str(asked.get("value", ""))))
         positional = [parse_value(str(each)) for each in as_list(asked.get("args"))]
         keywords = {name: parse_value(str(each)) for name, each in as_table(asked.get("kwargs")).items()}
-        timeout = URGENT_TIMEOUT if asked.get("urgent") else CALL_TIMEOUT
+        timeout = URGENT_TIMEOUT if urgent else CALL_TIMEOUT
         method: Any = _reached(proxy, path)
         value = method.options(timeout=timeout)(*positional, **keywords)
         if isinstance(value, RemoteReference):
@@ -265,10 +310,14 @@ class Acting:
         return [endpoint for operator in self._operators.values() for endpoint in operator.holds(session)]
 
     def leave(self, session: str) -> None:
-        """Give back the locks of a session; what cannot be told ends with its time to live."""
+        """Give back the locks of a session, each by itself: a server that hangs keeps no other's lock.
+
+        What cannot be told ends with its time to live.
+        """
         for operator in self._operators.values():
-            with suppress(PzcError):
-                operator.give(session)
+            for endpoint in operator.leave(session):
+                with suppress(RuntimeError):  # the page ends, and gives everything back
+                    self._calls.submit(operator.give, session, endpoint)
 
     def close(self) -> None:
         """Do nothing more, and give everything back."""

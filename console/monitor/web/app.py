@@ -50,6 +50,14 @@ MOST_BODY, MOST_PAGES, MOST_OF_ONE = 65_536, 64, 32
 """Bytes of a request, and pages that are open at a time, of all users and of each one."""
 
 
+class Told(JSONResponse):
+    """An answer in JSON, of any text: an instrument's may hold halves of characters, which are no UTF-8."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return json.dumps(content, allow_nan=False).encode()
+
+
 class Guard:
     """Lets in only what is meant for this page and comes from it, and adds the headers of every answer.
 
@@ -73,7 +81,7 @@ class Guard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 4403})
         else:
-            refusal = JSONResponse({"error": "this request does not come from the page"}, 403)
+            refusal = Told({"error": "this request does not come from the page"}, 403)
             await refusal(scope, receive, _with_headers(send))
 
 
@@ -138,14 +146,14 @@ class MonitorPage:
 
     async def _session(self, request: Request) -> Response:
         user = self._user(request)
-        return JSONResponse({"user": user.name, "operates": user.operates})
+        return Told({"user": user.name, "operates": user.operates})
 
     async def _login(self, request: Request) -> Response:
         asked = await _json(request)
         session = self._access.begin(str(asked.get("token", "")))
         if session is None:
-            return JSONResponse({"error": "nobody has this token"}, 401)
-        answer = JSONResponse({})
+            return Told({"error": "nobody has this token"}, 401)
+        answer = Told({})
         answer.set_cookie(
             COOKIE, session, httponly=True, samesite="strict", secure=self._access.secure, path="/"
         )
@@ -153,7 +161,7 @@ class MonitorPage:
 
     async def _logout(self, request: Request) -> Response:
         self._access.end(request.cookies.get(COOKIE, ""))
-        return JSONResponse({})
+        return Told({})
 
     async def _panel(self, request: Request) -> Response:
         self._user(request)
@@ -162,8 +170,8 @@ class MonitorPage:
         try:
             panel = await run_in_threadpool(self._acting.panel, agent, endpoint, path)
         except Exception as exc:  # what an agent tells may be anything
-            return JSONResponse({"error": describe(exc)}, 502)
-        return JSONResponse(panel)
+            return Told({"error": describe(exc)}, 502)
+        return Told(panel)
 
     async def _act(self, request: Request) -> Response:
         user, session = self._user(request), request.cookies.get(COOKIE, "")
@@ -179,9 +187,9 @@ class MonitorPage:
         except Exception as exc:  # what the instrument raised, too
             words = describe(exc)
             await run_in_threadpool(self._audit.write, user.name, address, agent, asked, words)
-            return JSONResponse({"error": words}, 403 if isinstance(exc, Refused) else 409)
+            return Told({"error": words}, 403 if isinstance(exc, Refused) else 409)
         await run_in_threadpool(self._audit.write, user.name, address, agent, asked, "ok")
-        return JSONResponse({"result": result})
+        return Told({"result": result})
 
     async def _events(self, socket: WebSocket) -> None:
         session = socket.cookies.get(COOKIE, "")
@@ -234,7 +242,7 @@ class MonitorPage:
 
     async def _tell(self, socket: WebSocket, page: Page) -> None:
         followed = time.monotonic()
-        while True:
+        while self._access.user(self._pages[page]) is not None:  # until its session ends
             message = await run_in_threadpool(self._news, page)
             await asyncio.wait_for(socket.send_text(json.dumps(message, allow_nan=False)), PATIENCE)
             await asyncio.sleep(PACE)

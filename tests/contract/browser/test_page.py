@@ -32,6 +32,19 @@ def test_the_token_does_not_stay_in_the_address(page: Page) -> None:
     assert "token" not in page.url
 
 
+def test_a_page_whose_session_has_ended_asks_for_a_token(browser: Browser, monitor: Monitor) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(monitor.users["alice"])
+    row(page, "psu").wait_for()
+    page.evaluate("""() => fetch("/logout", {
+        method: "POST", headers: {"content-type": "application/json"}, body: "{}",
+    })""")
+    page.locator("#login").wait_for()
+    assert page.locator("#summary").inner_text() == "a token is needed"
+    context.close()
+
+
 def test_a_value_that_is_set_is_set_in_the_server_and_stands_on_the_panel(page: Page, psu: Any) -> None:
     voltage = panel(page, "psu").locator('[data-member="voltage"]')
     voltage.get_by_label("new value of voltage").fill("4.5")

@@ -91,6 +91,19 @@ def test_the_metrics_of_a_lab_start_and_end_with_it(bench: Bench) -> None:
     assert not is_there(pid)
 
 
+def test_the_metrics_of_a_lab_tell_its_processes(bench: Bench) -> None:
+    bench.write(f"metrics = 0\n{SUPPLY}")
+    assert bench.run("up").status == 0
+    address, expected = bench.row("metrics")["address"], 'pzc_process_up{kind="server",process="psu"} 1.0'
+    found = ""
+    for _ in range(300):
+        with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:
+            found = answer.read().decode()
+        if expected in found:
+            break
+    assert expected in found
+
+
 @finding("L8")
 def test_restarts_are_spaced(bench: Bench) -> None:
     bench.write('[server.leaving]\nobject = "bench:Leaving"\nrestart = "always"\n')

@@ -7,9 +7,10 @@ import signal
 import socket
 import urllib.request
 
+from pzc import Agent, Protocol
 from pzc.testing import Running
 
-from tests.contract.rigs.console import Console
+from tests.contract.rigs.console import KEY, Console
 
 
 def test_the_metrics_of_an_agent_are_printed(bench: Console) -> None:
@@ -37,6 +38,27 @@ def test_prometheus_asks_over_http(bench: Console) -> None:
     outcome = bench("metrics", "psu", "--port", "0", "--json", meanwhile=ask)
     assert outcome.status == 0
     assert "# TYPE pzc_agent_up gauge" in found[0]
+
+
+def test_the_newest_number_of_a_topic_is_told(bench: Console) -> None:
+    def ask(running: Running) -> None:
+        address = json.loads(running.line())["metrics"]
+        for _ in range(300):
+            source.publish("pressure", 7.5)
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                found.append(answer.read().decode())
+            if "pzc_value{" in found[-1]:
+                break
+        running.kill(signal.SIGTERM)
+
+    found: list[str] = []
+    with Agent(name="gauge", protocol=Protocol(KEY)) as source:
+        source.publish("pressure", 7.5)
+        outcome = bench(
+            "metrics", source.rep_endpoint, "--port", "0", "--every", "0.1", "--json", meanwhile=ask
+        )
+    assert outcome.status == 0
+    assert f'pzc_value{{agent="{source.rep_endpoint}",topic="pressure"}} 7.5' in found[-1]
 
 
 def test_off_loopback_it_is_refused_without_certificates(bench: Console) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from pzc import Agent, LockedBy, Protocol, Proxy, close
 
@@ -154,6 +157,11 @@ def test_arguments_reach_a_method_by_place_and_name(operated: Monitor) -> None:
     assert (status, told["result"]["value"]) == (200, [[1, "on"], {"x": [2]}])
 
 
+def test_what_is_done_with_halves_of_characters_is_told_as_done(operated: Monitor) -> None:
+    status, told = operated.act("psu", "call", path="arguments", args=[r"'x\udc80'"])
+    assert (status, told["result"]["value"]) == (200, [["x\udc80"], {}])
+
+
 def test_no_secret_that_was_an_argument_stands_in_the_audit_log(operated: Monitor, folder: Path) -> None:
     given = {"args": ["password", "hunter2"], "kwargs": {"token": "hunter3", "x": "7"}}
     assert operated.act("psu", "call", path="arguments", **given)[0] == 200
@@ -245,6 +253,20 @@ def test_off_loopback_everybody_needs_a_token_and_the_cookie_goes_by_tls_only(
         with urllib.request.urlopen(login, timeout=PATIENCE, context=context) as answer:
             cookie = answer.headers["set-cookie"]
         assert all(word in cookie for word in ("Secure", "HttpOnly", "SameSite=strict"))
+
+
+def test_who_has_left_is_told_nothing_more(bench: Console, folder: Path) -> None:
+    with Monitor(bench, "--operator", f"alice={keyring(folder, 'alice', KEY)}") as monitor:
+        monitor.enter("alice")
+        socket = connect(
+            f"ws://{monitor.host}/events",
+            origin=Origin(monitor.address.rstrip("/")),
+            additional_headers={"Cookie": monitor.cookie},
+        )
+        with socket:
+            assert "now" in json.loads(socket.recv(PATIENCE))
+            assert monitor.ask("POST", "/logout", {"all": True})[0] == 200
+            assert len(list(islice(socket, 100))) < 100
 
 
 def test_a_websocket_of_another_page_is_refused(operated: Monitor) -> None:

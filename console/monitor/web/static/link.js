@@ -24,14 +24,15 @@ export async function enter() {
 }
 
 export class Events {
-  constructor(onNews, onState) {
+  constructor(onNews, onState, onEnd) {
     this.onNews = onNews;
     this.onState = onState;
+    this.onEnd = onEnd;
     this.open = [];
     this.socket = null;
     this.heard = 0;
     this.begin();
-    setInterval(() => this.check(), 1000);
+    this.checking = setInterval(() => this.check(), 1000);
   }
 
   begin() {
@@ -47,8 +48,15 @@ export class Events {
     };
     socket.onclose = () => {
       this.onState(false);
-      setTimeout(() => this.begin(), 1500);
+      setTimeout(() => this.again(), 1500);
     };
+  }
+
+  async again() {
+    const session = await ask("/session");
+    if (session.status !== 401) return this.begin();
+    clearInterval(this.checking);  // the monitor does answer, and asks who one is
+    this.onEnd();
   }
 
   check() {

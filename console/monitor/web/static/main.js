@@ -93,12 +93,16 @@ function connected(yes) {
 const table = new Table(find("agents"), open);
 find("filter").addEventListener("input", (event) => table.filter(event.target.value));
 
+function askToken() {
+  find("login").hidden = false;
+  put(find("summary"), "a token is needed");
+  find("token").focus();
+}
+
 async function begin() {
   const session = await enter();
   if (session.status === 401) {
-    find("login").hidden = false;
-    put(find("summary"), "a token is needed");
-    find("token").focus();
+    askToken();
     return;
   }
   if (session.error) {
@@ -109,14 +113,16 @@ async function begin() {
   user = session;
   find("login").hidden = true;
   put(find("who"), user.operates ? `${user.user}, operates` : `${user.user}, only looks`);
-  events = new Events(news, connected);
+  events = new Events(news, connected, askToken);
 }
 
 find("login").addEventListener("submit", async (event) => {
   event.preventDefault();
   const answer = await ask("/login", { token: find("token").value });
   put(find("login-error"), answer.error ?? "");
-  if (!answer.error) begin();
+  if (answer.error) return;
+  if (events) location.reload();  // a session had ended
+  else begin();
 });
 
 begin();
