@@ -147,7 +147,9 @@ class Agent:
             raise
         _running.agents.add(self)
         publisher = self._publishing.publisher
-        self._control = answering.attach_control(publisher, self.describe, self._stop_from_loop)
+        self._control = answering.attach_control(
+            publisher, self.describe, partial(aside, self.loop, self.stop)
+        )
         self._control.words["statistics"] = lambda request, _: answering.replies.reply(
             request, self.statistics()
         )
@@ -332,9 +334,6 @@ class Agent:
     def on_subscribers(self) -> None:
         """The set of subscribed topics changed; override it. Runs in the I/O thread."""
 
-    def _stop_from_loop(self) -> None:
-        aside(self.loop, self.stop)
-
     def stop(self) -> None:
         """End everything the agent holds: sockets, threads, subscriptions. Again: no effect.
 
@@ -344,7 +343,7 @@ class Agent:
         if forked_since(self._forks):
             return
         if self._answering.in_call() or self.loop.in_thread():
-            self._stop_from_loop()
+            aside(self.loop, self.stop)
         elif self._stopping.acquire(blocking=False):
             self._end()
 

@@ -14,7 +14,7 @@ from typing import Any
 from ..delivery.locks import Changed
 from ..discovery.names import Style
 from ..discovery.records import Entry
-from ..protocol.contents import ps_message, read_ps_message, shown
+from ..protocol.contents import calls_of, ps_message, read_ps_message, shown
 from ..protocol.errors import InstantiateRefused, LocalProtocolError, Refused
 from ..protocol.keyring import Role
 from ..protocol.paths import text
@@ -28,7 +28,7 @@ from .server.answers import Answers, FuturesOfOriginals
 from .server.audit import Audit
 from .server.audit_calls import CallAudit
 from .server.audit_file import CALLS, AuditTopic
-from .server.call import Call, calls_of
+from .server.call import Call
 from .server.coroutines import Coroutines
 from .server.declared import apply, declared, path_of
 from .server.exposed import ExposedObject

@@ -37,8 +37,8 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, cast
 
-from . import errors, exceptions, pickles, serializers
-from .errors import LockedBy, PzcError, RemoteError, SerializeError
+from . import errors, exceptions, limits, pickles, serializers
+from .errors import LockedBy, PzcError, RemoteError, RemoteProtocolError, SerializeError
 from .frames import PZC00
 from .shown import shown
 
@@ -144,6 +144,28 @@ def as_table(content: object) -> dict[str, Any]:
 def as_list(content: object) -> Sequence[Any]:
     """A list or tuple of a peer's as it is; an empty one for anything else."""
     return cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
+
+
+def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Action and options of each call of a batch.
+
+    Raises:
+        RemoteProtocolError: when it is no batch.
+    """
+    told = options.get("calls")
+    calls = as_list(told)
+    if not isinstance(told, list | tuple) or len(calls) > limits.current.batch_calls:
+        raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
+    found: list[tuple[str, dict[str, Any]]] = []
+    for call in calls:
+        pair = as_list(call)
+        if list(map(type, pair)) != [str, dict]:
+            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
+        action, given = pair
+        if action == "batch":
+            raise RemoteProtocolError("a batch has no batches inside")
+        found.append((action, given))
+    return found
 
 
 def as_text(value: object) -> str:

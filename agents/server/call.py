@@ -19,8 +19,7 @@ from collections.abc import Callable
 from time import monotonic, time
 from typing import Any
 
-from ...protocol import limits
-from ...protocol.contents import as_list, ps_message, raised, shown, text_of
+from ...protocol.contents import ps_message, raised, text_of
 from ...protocol.errors import CallCancelled, PzcError, RemoteProtocolError
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
@@ -368,28 +367,6 @@ def raised_in(call: Call, action: str, error: BaseException) -> tuple[str, str, 
             record.exc_text = "Traceback (most recent call last):\n" + "".join(answer[2][1]).rstrip()
         logger.handle(record)
     return answer
-
-
-def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Action and options of each call of a batch.
-
-    Raises:
-        RemoteProtocolError: when it is no batch.
-    """
-    told = options.get("calls")
-    calls = as_list(told)
-    if not isinstance(told, list | tuple) or len(calls) > limits.current.batch_calls:
-        raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
-    found: list[tuple[str, dict[str, Any]]] = []
-    for call in calls:
-        pair = as_list(call)
-        if list(map(type, pair)) != [str, dict]:
-            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
-        action, given = pair
-        if action == "batch":
-            raise RemoteProtocolError("a batch has no batches inside")
-        found.append((action, given))
-    return found
 
 
 def note_of(call: Call) -> tuple[str, str, object]:

@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any, cast
 
 from ...protocol import operations, paths
-from ...protocol.contents import PS, RETURN, shown
+from ...protocol.contents import PS, RETURN, calls_of, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.operations import CALL, EMIT, GET, OPERATIONS
@@ -35,7 +35,7 @@ from ...protocol.references import Reference, replaced
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 from . import members
 from .answers import Answers, Message, by_value
-from .call import NO_TABLE, Call, calls_of
+from .call import NO_TABLE, Call
 from .coroutines import Coroutines
 from .descriptions import about, description, table
 from .marks import NOTHING, Member, marks_of
