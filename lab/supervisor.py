@@ -13,7 +13,7 @@ from ..protocol.errors import PeerLost
 from .file import read_lab
 from .places import Places
 from .process import LabProcess
-from .units import chosen, environment_of, units_of
+from .units import ENDING, chosen, environment_of, units_of
 
 SETTLE, LOOK = 15.0, 0.1
 """Seconds for which processes of one kind are waited for before the next kind is started, and within
@@ -115,7 +115,7 @@ class Supervisor:
         return self._ended.wait(timeout)
 
     def close(self) -> None:
-        """End every process; the later kinds first. Nothing is started any more."""
+        """End every process; servers first, then what records them. Nothing is started any more."""
         self._ended.set()
         with self._lock:
             self._end(self._processes.keys())
@@ -127,11 +127,15 @@ class Supervisor:
 
     def _end(self, names: Iterable[str]) -> None:
         gone = set(names)
-        ending = [self._processes.pop(name) for name in list(self._processes)[::-1] if name in gone]
-        for process in ending:
-            process.stop()
-        for process in ending:
-            process.join()
+        for kinds in ENDING:
+            ending = [
+                each for name, each in self._processes.items() if name in gone and each.unit.kind in kinds
+            ]
+            for process in ending:
+                del self._processes[process.unit.name]
+                process.stop()
+            for process in ending:
+                process.join()
 
     def _is_ending(self) -> bool:
         return self._ended.is_set() or self._told()

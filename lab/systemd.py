@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..pipeline.storage import user_folder
 from .file import LabFile
+from .units import ENDING
 
 UNIT = """\
 [Unit]
@@ -34,7 +35,7 @@ def unit_of(file: LabFile) -> str:
         path=_quoted(str(file.path)),
         folder=_plain(str(file.folder)),
         python=_quoted(sys.executable),
-        seconds=2 * file.lab.grace + 10,
+        seconds=len(ENDING) * file.lab.grace + 10,
     )
 
 

@@ -13,6 +13,9 @@ from .file import LabFile, RecorderTable, RegistryTable, Restart, ServerTable
 ORDER = ("registry", "server", "recorder", "pipeline", "metrics", "monitor")
 """Kinds in the order in which they are started: each finds those before it."""
 
+ENDING = (("server",), ("recorder",), ("pipeline", "metrics", "monitor", "registry"))
+"""Kinds that end together, in this order: what records outlives what it records."""
+
 
 class Unit(NamedTuple):
     """One process of a lab.

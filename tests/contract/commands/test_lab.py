@@ -300,6 +300,22 @@ def test_whoever_does_not_end_in_its_time_is_killed(bench: Bench) -> None:
     assert not is_there(pid)
 
 
+def test_a_recorder_runs_until_what_it_records_has_ended(bench: Bench) -> None:
+    bench.write(f'{SUPPLY}[recorder]\njournal = "journal"\n', grace=1.0)
+    bench.run("up")
+    server, recorder = (bench.row(name)["pid"] for name in ("psu", "recorder"))
+    os.kill(server, signal.SIGSTOP)
+    seen = list[bool]()
+
+    def look(_: Running) -> None:
+        while is_there(server):
+            seen.append(is_there(recorder))
+        await_gone(recorder)
+
+    bench.run("down", meanwhile=look)
+    assert all(seen)
+
+
 @finding("L8")
 def test_a_unit_for_systemd_names_the_lab_file(bench: Bench) -> None:
     bench.write(SUPPLY)
