@@ -27,6 +27,7 @@ from typing import Any
 from ...protocol.contents import as_table, is_word
 from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01
+from ...protocol.ids import EPOCH_BITS, TIME_BITS
 from ...protocol.peer import Peer, unmet
 from ...protocol.reply import Reply, accepted
 from ...protocol.shown import shown
@@ -51,19 +52,21 @@ def read_hello(
     if fields.get("challenge") != sent["challenge"] or fields.get("agent_id") != sender:
         raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {shown(reply, 200)}")
     try:
-        offset = clock_offset(int(fields["time_ms"]), sent_ms, now_ms())
+        told_ms, epoch = int(fields["time_ms"]), int(fields["epoch"])
+        if told_ms >> TIME_BITS or epoch >> EPOCH_BITS:
+            raise ValueError("its time or its epoch cannot be")
         return Peer(
             endpoint,
             PZC01,
             sender,
-            int(fields["epoch"]),
+            epoch,
             str(fields["name"]),
             reachable(str(fields["pub_endpoint"]), endpoint),
-            offset,
+            clock_offset(told_ms, sent_ms, now_ms()),
             fields,
             key_id,
         )
-    except (KeyError, TypeError, ValueError) as exc:
+    except (KeyError, TypeError, ValueError, OverflowError) as exc:
         raise RemoteProtocolError(f"{endpoint} answered the handshake incompletely: {exc!r}") from exc
 
 
