@@ -21,7 +21,7 @@ from time import monotonic, time_ns
 from typing import Any, cast
 
 from ...protocol.codec import Codec
-from ...protocol.contents import PS, as_list, control, is_word, ps_message, read_ps_message, read_refusal
+from ...protocol.contents import PS, control, is_word, ps_message, read_ps_message, read_refusal
 from ...protocol.errors import CallTimeout, ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.link_messages import LinkMessage
@@ -151,14 +151,14 @@ class Sealed:
         codec, stream = self._protocol.codec, self._stream
         own = theirs = None
         # Over ZeroMQ, with a peer that knows it, because it is quicker for large contents.
-        gmac = stream is None and GMAC in as_list(peer.details.get("suites"))
+        gmac = stream is None and peer.tells("suites", GMAC)
         if codec.keyring is not None:
             own, theirs = codec.keyring.calling, codec.keyring.find(peer.key_id)
         return Session(
             codec, Party(self._own, self._protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs),
             asks=True, binding=self.binding, suite=Suite.AES256_GMAC if gmac else None,
             serializer=self._serializer, abilities=abilities(codec),
-            arrays="buffers" in as_list(peer.details.get("serializers")),
+            arrays=peer.tells("serializers", "buffers"),
             allocate=None if stream is None else stream.allocate,
             proves=None if stream is None else stream.proves,
         )  # fmt: skip

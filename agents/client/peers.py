@@ -49,7 +49,7 @@ def read_hello(
         RemoteProtocolError: when it is not an answer to that challenge.
     """
     fields = as_table(reply)
-    if fields.get("challenge") != sent["challenge"] or fields.get("agent_id") != sender:
+    if not (is_word(fields.get("challenge"), sent["challenge"]) and is_word(fields.get("agent_id"), sender)):
         raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {shown(reply, 200)}")
     try:
         told_ms, epoch = int(fields["time_ms"]), int(fields["epoch"])
