@@ -53,6 +53,12 @@ class Peer:
         """Whether a word is in a list that it answered; what a peer says may be anything."""
         return any(is_word(each, word) for each in as_list(self.details.get(field)))
 
+    @property
+    def has_lane(self) -> bool:
+        """Whether it listens at a Unix socket as well."""
+        told = self.details.get("lane")
+        return isinstance(told, str) and bool(told)
+
     def learn(self, types: object) -> None:
         """It said of some topics what their messages are; what is no type is left out."""
         told = cast("dict[Any, Any]", types if isinstance(types, dict) else {})

@@ -185,7 +185,7 @@ class Subscribing:
             return ""
         if local.find(peer.agent_id, self._protocol.fingerprint) is not None:
             return "inproc"
-        return "unix" if peer.details.get("lane") else ""
+        return "unix" if peer.has_lane else ""
 
     def _begin(
         self, peer: Peer, make: _Made, transport: str, deadline: float, reserve: float = 0.0

@@ -83,6 +83,11 @@ def test_what_a_peer_can_read_may_be_told_oddly(
     assert agent.request(odd.rep_endpoint, "ping", TIMEOUT) == "pong"
 
 
+def test_whoever_tells_of_no_unix_socket_is_asked_by_tcp(odd: Odd, agent: Agent) -> None:
+    odd.told = {"lane": ARRAY}
+    assert agent.request(odd.rep_endpoint, "ping", TIMEOUT) == "pong"
+
+
 @pytest.mark.parametrize("answer", [5, ARRAY, {}, {"owner": 5}])
 def test_who_is_not_told_whose_the_lock_is_does_not_have_it(odd: Odd, proxy: Any, answer: object) -> None:
     odd.answers("lock", answer)
