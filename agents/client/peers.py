@@ -11,7 +11,8 @@
     known     not used for long                       unknown
 
 The handshake measures the peer's clock: challenge and answer are signed. When the clocks are more
-than 5 s apart, a second round lets the peer measure ours too, by echoing its nonce.
+than 5 s apart, or those of any peer ever were, a second round lets the peer measure ours too, by
+echoing its nonce.
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ class Peers:
         self._lock = threading.Lock()
         self._known: dict[str, Peer] = {}
         self._proved: dict[str, None] = {}
+        self._measured = False
         self.get = self._known.get
         """The peer at an endpoint, when its handshake was done."""
         self._turns: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
@@ -206,6 +208,8 @@ class Peers:
             return self._meet_00(endpoint, deadline)
         if abs(peer.offset_ms) > OFFSET_WORTH_TELLING_MS:
             logger.warning("clock of %s is %+.1f s off this machine's", endpoint, peer.offset_ms / 1000)
+            self._measured = True
+        if self._measured:  # by somebody, who has to measure again when the clocks are put right
             return self._hello(endpoint, deadline, str(peer.details.get("nonce", "")))
         return peer
 
