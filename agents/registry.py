@@ -146,10 +146,12 @@ class Registry(Server):
             )
             current = incarnation == self.incarnation
             last = int(cursor) if current else 0
-        except (TypeError, ValueError, KeyError) as exc:
+        except (TypeError, ValueError, KeyError, OverflowError) as exc:
             raise RemoteProtocolError(f"a question to the registry cannot be read: {exc}") from None
         if len(process) not in (0, 16) or (not process and (beats or whole)):
             raise RemoteProtocolError(f"a process id has 16 bytes, not {len(process)}")
+        if beats and max(len(beats.local), len(beats.others)) > 1:  # they count for no bound on bytes
+            raise RemoteProtocolError("a process tells one sign of life to each side")
         for views in (beats, whole):
             if views is not None:
                 self._verify(process, views)

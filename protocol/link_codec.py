@@ -10,6 +10,7 @@ from msgspec.structs import astuple
 
 from .errors import DecodeError, SerializeError
 from .link_messages import (
+    MAX_ITEMS,
     Applied,
     Close,
     Closed,
@@ -124,13 +125,16 @@ def _read(head: bytes, at: int) -> tuple[int, int]:
 
 def _completed(notify: Notify) -> Notify:
     """With the rows of runs that are like others."""
-    runs = notify.runs
+    runs, more = notify.runs, 0
     for index, run in enumerate(runs):
         if not run.like:
             continue
         if run.rows or run.like > index or runs[run.like - 1].like or runs[run.like - 1].topic != run.topic:
             raise DecodeError(f"run {index + 1} of {run.topic[:80]!r} is like none before")
         rows = runs[run.like - 1].rows
+        more += len(rows)
+        if more > MAX_ITEMS:  # a few bytes would stand for a hundred million of them
+            raise DecodeError(f"over {MAX_ITEMS} rows are like others")
         if any(row.block for row in rows):
             raise DecodeError(f"run {index + 1} of {run.topic[:80]!r} is like one in blocks")
         runs[index] = Run(run.topic, run.interests, rows, run.like)

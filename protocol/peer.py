@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from .contents import as_list, is_word
 from .frames import PZC00
 
 MOST_TYPES = 10_000
@@ -47,6 +48,16 @@ class Peer:
         """Where its name is; empty for the usual one, and when that is not known."""
         told = self.details.get("partition")
         return told[:_LONGEST_TYPE] if isinstance(told, str) else ""
+
+    def tells(self, field: str, word: str) -> bool:
+        """Whether a word is in a list that it answered; what a peer says may be anything."""
+        return any(is_word(each, word) for each in as_list(self.details.get(field)))
+
+    @property
+    def has_lane(self) -> bool:
+        """Whether it listens at a Unix socket as well."""
+        told = self.details.get("lane")
+        return isinstance(told, str) and bool(told)
 
     def learn(self, types: object) -> None:
         """It said of some topics what their messages are; what is no type is left out."""

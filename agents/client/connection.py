@@ -151,14 +151,14 @@ class Sealed:
         codec, stream = self._protocol.codec, self._stream
         own = theirs = None
         # Over ZeroMQ, with a peer that knows it, because it is quicker for large contents.
-        gmac = stream is None and GMAC in (peer.details.get("suites") or ())
+        gmac = stream is None and peer.tells("suites", GMAC)
         if codec.keyring is not None:
             own, theirs = codec.keyring.calling, codec.keyring.find(peer.key_id)
         return Session(
             codec, Party(self._own, self._protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs),
             asks=True, binding=self.binding, suite=Suite.AES256_GMAC if gmac else None,
             serializer=self._serializer, abilities=abilities(codec),
-            arrays="buffers" in (peer.details.get("serializers") or ()),
+            arrays=peer.tells("serializers", "buffers"),
             allocate=None if stream is None else stream.allocate,
             proves=None if stream is None else stream.proves,
         )  # fmt: skip

@@ -26,9 +26,11 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from ...protocol.errors import CallTimeout, PeerLost, Refused
+from ...protocol.contents import as_table
+from ...protocol.errors import CallTimeout, PeerLost, Refused, RemoteProtocolError
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
+from ...protocol.shown import shown
 from .interfaces import Served
 
 logger = logging.getLogger("pzc.proxy")
@@ -108,11 +110,16 @@ class Exclusive:
     def _take(self, served: Served, peer: Peer, request: dict[str, Any]) -> str:
         try:
             reply = self._queue(served, peer, request) if request["wait"] > 0 else served.ask(request)
+            owner = as_table(reply.content).get("owner")
+            if not isinstance(owner, str):
+                raise RemoteProtocolError(
+                    f"{served.endpoint} did not say whose the lock is: {shown(reply.content, 200)}"
+                )
         except BaseException as exc:
             if not isinstance(exc, Refused):
                 self._withdraw(served)
             raise
-        return str(reply.content.get("owner", ""))
+        return owner
 
     def _withdraw(self, served: Served) -> None:
         """The lock may have been granted in an answer that was lost: give that one back.
@@ -167,7 +174,7 @@ class Exclusive:
             except BaseException:
                 self._withdraw(served)
                 raise
-            if not reply.content.get("held"):
+            if as_table(reply.content).get("held") is not True:
                 logger.warning("the lock of %s was lost before it was given back", served.endpoint)
         finally:
             self._mutex.release()

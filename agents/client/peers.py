@@ -11,7 +11,8 @@
     known     not used for long                       unknown
 
 The handshake measures the peer's clock: challenge and answer are signed. When the clocks are more
-than 5 s apart, a second round lets the peer measure ours too, by echoing its nonce.
+than 5 s apart, or those of any peer ever were, a second round lets the peer measure ours too, by
+echoing its nonce.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 from ...protocol.contents import as_table, is_word
 from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01
+from ...protocol.ids import EPOCH_BITS, TIME_BITS
 from ...protocol.peer import Peer, unmet
 from ...protocol.reply import Reply, accepted
 from ...protocol.shown import shown
@@ -48,22 +50,24 @@ def read_hello(
         RemoteProtocolError: when it is not an answer to that challenge.
     """
     fields = as_table(reply)
-    if fields.get("challenge") != sent["challenge"] or fields.get("agent_id") != sender:
+    if not (is_word(fields.get("challenge"), sent["challenge"]) and is_word(fields.get("agent_id"), sender)):
         raise RemoteProtocolError(f"{endpoint} did not answer the handshake: {shown(reply, 200)}")
     try:
-        offset = clock_offset(int(fields["time_ms"]), sent_ms, now_ms())
+        told_ms, epoch = int(fields["time_ms"]), int(fields["epoch"])
+        if told_ms >> TIME_BITS or epoch >> EPOCH_BITS:
+            raise ValueError("its time or its epoch cannot be")
         return Peer(
             endpoint,
             PZC01,
             sender,
-            int(fields["epoch"]),
+            epoch,
             str(fields["name"]),
             reachable(str(fields["pub_endpoint"]), endpoint),
-            offset,
+            clock_offset(told_ms, sent_ms, now_ms()),
             fields,
             key_id,
         )
-    except (KeyError, TypeError, ValueError) as exc:
+    except (KeyError, TypeError, ValueError, OverflowError) as exc:
         raise RemoteProtocolError(f"{endpoint} answered the handshake incompletely: {exc!r}") from exc
 
 
@@ -129,6 +133,7 @@ class Peers:
         self._lock = threading.Lock()
         self._known: dict[str, Peer] = {}
         self._proved: dict[str, None] = {}
+        self._measured = False
         self.get = self._known.get
         """The peer at an endpoint, when its handshake was done."""
         self._turns: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
@@ -203,6 +208,8 @@ class Peers:
             return self._meet_00(endpoint, deadline)
         if abs(peer.offset_ms) > OFFSET_WORTH_TELLING_MS:
             logger.warning("clock of %s is %+.1f s off this machine's", endpoint, peer.offset_ms / 1000)
+            self._measured = True
+        if self._measured:  # by somebody, who has to measure again when the clocks are put right
             return self._hello(endpoint, deadline, str(peer.details.get("nonce", "")))
         return peer
 

@@ -164,7 +164,7 @@ class Pipelines:
     def crowded(self, pipeline: Pipeline) -> None:
         """Many requests are in flight to one peer: a Unix connection is quicker; any thread."""
         peer = pipeline.peer
-        if peer.dialect == PZC01 and peer.details.get("lane") and is_direct(peer):
+        if peer.dialect == PZC01 and peer.has_lane and is_direct(peer):
             with contextlib.suppress(AgentClosed, LocalLimit):  # without a thread it stays with tcp
                 self._helpers.submit(partial(self._go_over, pipeline))
 

@@ -106,7 +106,7 @@ class Pool:
             if transport == "inproc" and peer.agent_id not in served:
                 raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
             if transport == "unix" or (
-                peer.agent_id != self._without_unix and peer.details.get("lane") and is_direct(peer)
+                peer.agent_id != self._without_unix and peer.has_lane and is_direct(peer)
             ):
                 made = self._new_unix(peer, transport == "unix", deadline)
                 if made is not None:

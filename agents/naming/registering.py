@@ -271,7 +271,7 @@ class Registering:
         if error is None:
             try:
                 self._take(cast("dict[str, Any]", answer.result().content))
-            except (PzcError, TypeError, ValueError, KeyError, AttributeError) as exc:
+            except Exception as exc:  # what a peer says may be anything
                 error = RemoteProtocolError(f"the registry's answer cannot be read: {exc}")
         if isinstance(error, RoleRefused) and self._tells:
             logger.info("this process's key may read from the registry only: %s", error)

@@ -185,7 +185,7 @@ class Subscribing:
             return ""
         if local.find(peer.agent_id, self._protocol.fingerprint) is not None:
             return "inproc"
-        return "unix" if peer.details.get("lane") else ""
+        return "unix" if peer.has_lane else ""
 
     def _begin(
         self, peer: Peer, make: _Made, transport: str, deadline: float, reserve: float = 0.0
@@ -295,7 +295,7 @@ class Subscribing:
     def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
         content = {"pzc": "placed", "mark": mark, "topic": topic}
         while True:
-            left = max(deadline - time.monotonic(), 0.001)
+            left = deadline - time.monotonic()
             try:
                 answer: object = self._client.request(peer.endpoint, content, left).content
             except CallTimeout as exc:
@@ -307,7 +307,7 @@ class Subscribing:
                 text = f"{peer.endpoint} did not confirm a subscription: {shown(answer, 100)}"
                 raise RemoteProtocolError(text)
             told = cast("dict[str, Any]", answer)
-            if told.get("placed"):
+            if told.get("placed") is True:
                 self.sub_socket.confirmed(peer, topic, mark, told)
                 return
             now = self._client.peer(peer.endpoint, deadline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -197,6 +199,12 @@ def test_an_agent_that_is_no_registry_is_told_so(join: Join) -> None:
     with Agent(protocol=Protocol(KEY)) as agent:
         one = join(agent.rep_endpoint)
         one.wait_for(lambda: "no registry" in one.registering.error)
+
+
+def test_a_registry_that_tells_what_cannot_be_is_told_so(registry: Registry, join: Join) -> None:
+    registry.state.cursor = cast("Any", math.inf)
+    one = join(registry.rep_endpoint)
+    one.wait_for(lambda: "answer cannot be read" in one.registering.error)
 
 
 def test_a_wrong_key_is_told(registry: Registry, join: Join) -> None:

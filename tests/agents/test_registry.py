@@ -224,6 +224,7 @@ def test_nobody_tells_of_another_process(registry: Registry, agent: Agent) -> No
         {"cursor": 7},
         {"cursor": ["", "x", 1]},
         {"wait": "soon"},
+        {"wait": 10**400},
         {"beats": 7},
         {"beats": {"local": ["?"], "others": []}},
         {"whole": {"local": [7], "others": []}},
@@ -234,10 +235,17 @@ def test_nobody_tells_of_another_process(registry: Registry, agent: Agent) -> No
 def test_an_odd_question_is_refused_and_leaves_no_trace(
     registry: Registry, agent: Agent, odd: dict[str, Any]
 ) -> None:
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(RemoteProtocolError, match=r"cannot be read|16 bytes"):
         agent.request(registry.rep_endpoint, _ask(**odd))
     assert len(registry.state) == 0
     assert agent.request(registry.rep_endpoint, _ask())["known"] is True
+
+
+def test_a_sign_of_life_is_one_datagram(registry: Registry, agent: Agent) -> None:
+    told = _tell(OTHER, _key())
+    local = [each for number in range(2) for each in said(OTHER, number, "/psu", _key(), True)[:1]]
+    with pytest.raises(RemoteProtocolError, match="one sign of life"):
+        agent.request(registry.rep_endpoint, {**told, "beats": {"local": local, "others": []}})
 
 
 def test_an_observer_may_ask_but_not_tell() -> None:

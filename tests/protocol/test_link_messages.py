@@ -200,3 +200,10 @@ def test_a_run_that_is_like_another_one_has_its_rows() -> None:
 def test_a_run_that_is_like_none_before_is_refused(runs: list[object]) -> None:
     with pytest.raises(DecodeError, match="is like"):
         decode(msgspec.msgpack.encode([6, 1, runs]))
+
+
+def test_the_rows_that_are_like_others_have_a_bound() -> None:
+    rows = [[number, *ROW[1:]] for number in range(MAX_ITEMS)]
+    runs = [["t", [1], rows], *(["t", [2], [], 1] for _ in range(MAX_ITEMS - 1))]
+    with pytest.raises(DecodeError, match=f"over {MAX_ITEMS} rows are like others"):
+        decode(msgspec.msgpack.encode([6, 1, runs]))

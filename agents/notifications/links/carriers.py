@@ -124,7 +124,7 @@ class Carriers:
                 return Inside(linking, peer, self._agent_id, self._take)
             if transport == "inproc":
                 raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
-        if transport == "unix" or (transport == "auto" and peer.details.get("lane") and is_direct(peer)):
+        if transport == "unix" or (transport == "auto" and peer.has_lane and is_direct(peer)):
             try:
                 self._unix = OverUnix(self._receiver, self._client, peer, deadline)
                 return self._unix
