@@ -296,9 +296,10 @@ def _windows(
     label: str,
 ) -> list[File]:
     """Windows that begin on these days, of everything stored on them and the days beside them."""
-    near = {day + datetime.timedelta(number) for day in days for number in (-1, 0, 1)}
+    near = {day.toordinal() + number for day in days for number in (-1, 0, 1)}  # the calendar may end there
+    wanted = [file for file in files if _day(file).toordinal() in near]
     counted = State(width)
-    for report in count(committer.root, workers, [file for file in files if _day(file) in near], width):
+    for report in count(committer.root, workers, wanted, width):
         counted.absorb(report)
     closed: list[tuple[tuple[str, str, int], Window]] = []
     for key, window in counted.windows.items():
