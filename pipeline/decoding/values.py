@@ -3,7 +3,7 @@
 Plain data beyond JSON is written as: tuples as lists, times in ISO form,
 UUIDs as text, ``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
 ``{"timedelta": [days, seconds, microseconds]}``, finer ones of numpy as ``{"timedelta64": text}``,
-``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars as
+``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars, or the same text, as
 ``{"dict": [[key, value], ...]}``, an array as ``{"ndarray": [dtype, shape]}``. Of several arrays the first
 one fills the array columns. Half of a pair of surrogates is the text of its escape.
 
@@ -192,11 +192,7 @@ def to_json(content: object) -> tuple[str, np.ndarray | None]:
         form = data_libraries.form_of(type(item))
         return _plain(item) if form is None else _told(form.name, item, arrays)
 
-    encoder = json.JSONEncoder(default=stand_in)
-    try:
-        text = encoder.encode(content)
-    except TypeError:
-        text = encoder.encode(_listed_keys(content))
+    text = json.JSONEncoder(default=stand_in).encode(_listed_keys(content))
     if "\\ud" in text:
         text = _ESCAPE.sub(lambda found: rf"\\{found[1]}" if found[1] else found[0], text)
     return text, arrays[0] if arrays else None
@@ -258,9 +254,18 @@ def _plain(item: object) -> object:
 
 def _listed_keys(item: object) -> object:
     if isinstance(item, dict):
-        if all(isinstance(key, str | int | float | None) for key in item):
+        if _are_names(item):
             return {key: _listed_keys(value) for key, value in item.items()}
         return {"dict": [[_listed_keys(key), _listed_keys(value)] for key, value in item.items()]}
     if isinstance(item, list | tuple):
         return [_listed_keys(entry) for entry in item]
     return item
+
+
+def _are_names(keys: dict[Any, Any]) -> bool:
+    """Whether these may be keys in JSON, where 1 and "1" would be the same."""
+    if all(type(key) is str for key in keys):
+        return True
+    if not all(isinstance(key, str | int | float | None) for key in keys):
+        return False
+    return len(json.loads(json.dumps(dict.fromkeys(keys)))) == len(keys)
