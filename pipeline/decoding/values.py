@@ -22,6 +22,7 @@ import json
 import pickle
 import re
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,11 @@ _scalars = re.compile(
 
 _ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)")
 """Of JSON; half of a pair of surrogates, which SQL does not read, is a group."""
+
+_AS_A_STRANGERS = (
+    "what is stored is decoded as if nobody had signed it: publish numbers, texts, lists, dictionaries or "
+    "arrays instead"
+)
 
 _LONGEST = 64
 _BEHIND_FRAME = 11
@@ -109,10 +115,12 @@ def decoded(serializer: str, body: Buffer) -> Any:
     bounds.check_content(len(body))
     try:
         return decode_scalar(serializer, body)
-    except SerializerRefused:
-        if not data_libraries.load():
-            raise
-        return decode_scalar(serializer, body)  # a frame or quantity, whose library was not imported yet
+    except SerializerRefused as refused:
+        with suppress(SerializerRefused):
+            if data_libraries.load():  # a frame or quantity, whose library was not imported yet
+                return decode_scalar(serializer, body)
+        what = str(refused).partition("; ")[0]  # a key, or a class of the lab's, is of no help here
+        raise SerializerRefused(f"{what}; {_AS_A_STRANGERS}") from refused
 
 
 def array_in(content: object) -> np.ndarray | None:
