@@ -11,7 +11,6 @@ It works between two batches. A kill leaves the tables as they were before or af
 
 from __future__ import annotations
 
-import datetime
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -67,9 +66,7 @@ class Maintenance:
         while self._leaving and self._leaving[0][0] <= now - KEPT:
             self._committer.storage.remove(self._leaving.popleft()[1])
         if self._keep_days is not None:
-            today = datetime.datetime.fromtimestamp(now, datetime.UTC).date()
-            kept = min(self._keep_days, today.toordinal() - 1)  # no calendar goes on before the year 1
-            self._take_out(self._folders.expired(today - datetime.timedelta(kept)), [], now)
+            self._take_out(self._folders.expired(now, self._keep_days), [], now)
         for made in range(MERGES):
             folder, files = self._folders.due(now)
             if not files:
