@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,9 +16,9 @@ import pytest
 import pzc
 from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.commit_log import ROLL_RECORDS, Commit, CommitLog, listed
-from pzc.pipeline.tables.committer import ROWS, Committer, claimed
+from pzc.pipeline.tables.committer import ROWS, STAGE, Committer, claimed
 from pzc.pipeline.tables.folders import SETTLED, Folders
-from pzc.pipeline.tables.maintenance import KEPT, Maintenance
+from pzc.pipeline.tables.maintenance import KEPT, RETRY, Maintenance
 from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import File
 from pzc.pipeline.tables.work import Inline
@@ -97,6 +98,29 @@ def test_a_log_that_has_begun_anew_still_knows_what_was_taken_out(lab: Lab, comm
     Maintenance(again, None, NOW).work(NOW + SETTLED + KEPT)
     again.close()
     assert not any(Path(place).exists() for place in before.files("notifications"))
+
+
+class Full(Storage):
+    """A disk without room for what is merged, until somebody makes some."""
+
+    room = False
+
+    def sync(self, path: Path) -> None:
+        if not self.room and STAGE in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().sync(path)
+
+
+def test_where_there_is_no_room_for_a_merge_nothing_is_left_of_it_and_it_is_tried_again(lab: Lab) -> None:
+    full = Full()
+    with claimed(lab.tables) as root, closing(Committer(root, Inline(), full)) as committer:
+        maintenance, now = Maintenance(committer, None, NOW), NOW + SETTLED
+        assert maintenance.work(now) == 0
+        assert not [*committer.stage.rglob("*.parquet")]
+        full.room = True
+        assert maintenance.work(now + RETRY - 1) == 0
+        assert maintenance.work(now + RETRY) > 0
+    assert numbers(pzc.tables(lab.tables)) == list(range(1, 13))
 
 
 def looked_after(lab: Lab, keep_days: int, now: float) -> list[int]:
