@@ -3,7 +3,7 @@
 Plain data beyond JSON is written as: tuples as lists, times in ISO form,
 UUIDs as text, ``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
 ``{"timedelta": [days, seconds, microseconds]}``, finer ones of numpy as ``{"timedelta64": text}``,
-``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars as
+``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars, or the same text, as
 ``{"dict": [[key, value], ...]}``, an array as ``{"ndarray": [dtype, shape]}``. Of several arrays the first
 one fills the array columns. Half of a pair of surrogates is the text of its escape.
 
@@ -22,6 +22,7 @@ import json
 import pickle
 import re
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,11 @@ _scalars = re.compile(
 
 _ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)")
 """Of JSON; half of a pair of surrogates, which SQL does not read, is a group."""
+
+_AS_A_STRANGERS = (
+    "what is stored is decoded as if nobody had signed it: publish numbers, texts, lists, dictionaries or "
+    "arrays instead"
+)
 
 _LONGEST = 64
 _BEHIND_FRAME = 11
@@ -109,10 +115,12 @@ def decoded(serializer: str, body: Buffer) -> Any:
     bounds.check_content(len(body))
     try:
         return decode_scalar(serializer, body)
-    except SerializerRefused:
-        if not data_libraries.load():
-            raise
-        return decode_scalar(serializer, body)  # a frame or quantity, whose library was not imported yet
+    except SerializerRefused as refused:
+        with suppress(SerializerRefused):
+            if data_libraries.load():  # a frame or quantity, whose library was not imported yet
+                return decode_scalar(serializer, body)
+        what = str(refused).partition("; ")[0]  # a key, or a class of the lab's, is of no help here
+        raise SerializerRefused(f"{what}; {_AS_A_STRANGERS}") from refused
 
 
 def array_in(content: object) -> np.ndarray | None:
@@ -192,11 +200,7 @@ def to_json(content: object) -> tuple[str, np.ndarray | None]:
         form = data_libraries.form_of(type(item))
         return _plain(item) if form is None else _told(form.name, item, arrays)
 
-    encoder = json.JSONEncoder(default=stand_in)
-    try:
-        text = encoder.encode(content)
-    except TypeError:
-        text = encoder.encode(_listed_keys(content))
+    text = json.JSONEncoder(default=stand_in).encode(_listed_keys(content))
     if "\\ud" in text:
         text = _ESCAPE.sub(lambda found: rf"\\{found[1]}" if found[1] else found[0], text)
     return text, arrays[0] if arrays else None
@@ -258,9 +262,18 @@ def _plain(item: object) -> object:
 
 def _listed_keys(item: object) -> object:
     if isinstance(item, dict):
-        if all(isinstance(key, str | int | float | None) for key in item):
+        if _are_names(item):
             return {key: _listed_keys(value) for key, value in item.items()}
         return {"dict": [[_listed_keys(key), _listed_keys(value)] for key, value in item.items()]}
     if isinstance(item, list | tuple):
         return [_listed_keys(entry) for entry in item]
     return item
+
+
+def _are_names(keys: dict[Any, Any]) -> bool:
+    """Whether these may be keys in JSON, where 1 and "1" would be the same."""
+    if all(type(key) is str for key in keys):
+        return True
+    if not all(isinstance(key, str | int | float | None) for key in keys):
+        return False
+    return len(json.loads(json.dumps(dict.fromkeys(keys)))) == len(keys)

@@ -15,7 +15,8 @@ days, so that retention by age goes by days.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ TARGET_ROWS = 10_000_000
 FAN = 8
 GROWTH = 4
 
-_DAY = 86_400.0
+DAY = 86_400.0
 
 
 class Piece(NamedTuple):
@@ -49,7 +50,7 @@ class Piece(NamedTuple):
     @property
     def day(self) -> int:
         """Days since 1970."""
-        return int(self.written // _DAY)
+        return int(self.written // DAY)
 
     @property
     def end(self) -> int:
@@ -71,10 +72,23 @@ def next_run(pieces: Sequence[Piece], now: float, fan: int = FAN) -> Sequence[Pi
         fan: how many of the newest ones there are at least.
     """
     for run, goes_on in _runs(pieces):
-        chosen = _grown(run, fan) if goes_on and run[-1].day == int(now // _DAY) else run
+        chosen = _grown(run, fan) if goes_on and run[-1].day == int(now // DAY) else run
         if len(chosen) > 1:
             return chosen
     return []
+
+
+def first_kept(days: Iterable[int], keep: int) -> float:
+    """The day before which all may go by its age: ``keep`` others hold something.
+
+    By a clock that is far ahead everything is too old at once.
+
+    Args:
+        days: that hold something, in any order.
+        keep: how many of the last ones stay.
+    """
+    ordered = sorted({*days})
+    return min(ordered[max(0, len(ordered) - keep) :], default=math.inf)
 
 
 def _runs(pieces: Sequence[Piece]) -> Iterator[tuple[Sequence[Piece], bool]]:

@@ -6,8 +6,9 @@
     small       neighbours, older than ``compact_age``     compacted by and by (see `compaction`): one segment
                                                            stands for them, which are covered
     covered     ``covered_grace`` after that               removed
-    finished    older than ``keep_seconds``, or the        removed; never the newest one, which says where
-                oldest while the journal has more          offsets go on
+    finished    older than ``keep_seconds``, with as       removed; never the newest one, which says where
+                many days of segments behind it, or        offsets go on
+                the oldest while the journal has more
                 than ``keep_bytes``
     blob        no segment refers to it any more, and      removed
                 nobody wrote it for `BLOB_GRACE`
@@ -26,7 +27,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 
 from ...protocol import limits
@@ -34,7 +35,7 @@ from ...protocol.errors import JournalError
 from ...transport.threads import begin
 from ..schema import all_segments, compacted_name, segments
 from ..storage import Storage
-from .compaction import Piece, next_run
+from .compaction import DAY, Piece, first_kept, next_run
 from .reading import SegmentDamaged, batches, opened
 from .segments import merge_segments
 
@@ -180,7 +181,12 @@ class Maintenance:
 
     def _due(self, groups: list[list[Path]]) -> int:
         """How many of the oldest are to go; the newest one stays."""
-        over = -math.inf if self._keep_seconds is None else self._clock() - self._keep_seconds
+        # Those of a clock that was ahead are no newer than those behind them.
+        times = list(accumulate((group[0].stat().st_mtime for group in reversed(groups)), min))[::-1]
+        over = -math.inf
+        if self._keep_seconds is not None:
+            first = first_kept((int(time // DAY) for time in times), int(self._keep_seconds // DAY))
+            over = min(self._clock() - self._keep_seconds, first * DAY)
         most = math.inf if self._keep_bytes is None else self._keep_bytes
         size, users, blobs = 0, Counter[str](), dict[str, int]()
         if self._keep_bytes is not None:
@@ -188,10 +194,9 @@ class Maintenance:
             blobs = {path.name: path.stat().st_size for path in self._blobs() if path.name in users}
             size = sum(group[0].stat().st_size for group in groups) + sum(blobs.values())
         for number, group in enumerate(groups[:-1]):
-            about = group[0].stat()
-            if about.st_mtime >= over and size <= most:
+            if times[number] >= over and size <= most:
                 return number
-            size -= about.st_size
+            size -= group[0].stat().st_size
             for ref in chain.from_iterable(self._refs.get(path.name) or () for path in group):
                 users[ref] -= 1
                 size -= 0 if users[ref] else blobs.get(ref, 0)

@@ -1,13 +1,15 @@
 """Replay: a journal published again, at the recorded times, under the names that it was recorded from.
 
 Every row is verified and decoded as the pipeline does it; what fails is counted and not published. A
-notification that was recorded twice is published once. Times are those of receipt, which are of one clock.
+notification that was recorded twice is published once. Times are those of receipt, which are of one clock;
+where it leaps by more than a day, or nothing was recorded for so long, the next row is published at once.
 """
 
 from __future__ import annotations
 
 import heapq
 import logging
+import math
 import threading
 import time
 from collections import defaultdict
@@ -32,6 +34,9 @@ _ROWS = 1000
 """Rows of a segment that are in memory at a time."""
 
 _COLUMNS = [*FRAMES, "received_at", "publisher", "name", "epoch", "topic", "sequence", "content_ref"]
+
+_LEAP = 86_400.0
+"""Recorded seconds that are not waited for: a clock that was wrong may have told them."""
 
 _MOST_TOLD = 20
 """Kinds of failures that are said."""
@@ -89,6 +94,7 @@ class Replay:
         self._cursors: defaultdict[tuple[str, str], Cursor] = defaultdict(Cursor)
         self.counts = Replayed()
         self._told: set[tuple[str, ...]] = set()
+        self._last, self._since = -math.inf, (0.0, 0.0)
         self.agents: dict[str, Agent] = {}
         try:
             for name, publisher in self.topics:
@@ -117,18 +123,27 @@ class Replay:
     def run(self, stop: threading.Event) -> Replayed:
         """Publish everything that can be read; returns at the end, or when ``stop`` is set."""
         began = time.monotonic()
-        first: float | None = None
         for row in _rows(self._paths):
-            received = row["received_at"].timestamp()
-            first = received if first is None else first
             if self._speed is not None:
-                due = began + (received - first) / self._speed
-                stop.wait(max(0.0, due - time.monotonic()))
+                stop.wait(self._pause(row["received_at"].timestamp(), self._speed))
             if stop.is_set():
                 break
             self._publish(row)
         self.counts.seconds = time.monotonic() - began
         return self.counts
+
+    def _pause(self, received: float, speed: float) -> float:
+        """Seconds until the next row is due, which was received at this time."""
+        now, before = time.monotonic(), self._last
+        self._last = received
+        if abs(received - before) > _LEAP:  # of the first row, too
+            self._since = now, received
+            if before != -math.inf and ("leap",) not in self._told:
+                self._told.add(("leap",))
+                told = "times of receipt leap by %+.1f days: rows behind such leaps are published at once"
+                logger.warning(told, (received - before) / _LEAP)
+        began, first = self._since
+        return min(max(0.0, began + (received - first) / speed - now), threading.TIMEOUT_MAX)
 
     def _publish(self, row: dict[str, Any]) -> None:
         try:

@@ -8,7 +8,9 @@
     each other one                `Commit`: files added and removed, what the workers reported
 
     appended                      counts when it is fsynced; what fails is cut off again
-    8 MB or 1000 records          another log begins: temporary name → fsync → rename → fsync of the folder
+    as much again as its first    another log begins: temporary name → fsync → rename → fsync of the folder
+    record, 8 MB at least, or
+    1000 records
     the last record is torn       cut off when the log is opened to be written; readers pass it over
     anything else is wrong        JournalError; without its logs, what is stored is counted anew
 
@@ -122,7 +124,7 @@ class CommitLog:
         storage: writes.
         file: the log's, open to be appended to.
         checkpoint: its first record.
-        size: of it in bytes.
+        begin: size of that record in bytes.
 
     Attributes:
         files: that the tables are made of, by place.
@@ -131,12 +133,13 @@ class CommitLog:
     """
 
     def __init__(
-        self, root: Path, storage: Storage, file: BinaryIO, checkpoint: Checkpoint, size: int
+        self, root: Path, storage: Storage, file: BinaryIO, checkpoint: Checkpoint, begin: int
     ) -> None:
         self.files = {each.place: each for each in checkpoint.files}
         self.left = set(checkpoint.left)
         self.number = checkpoint.number
-        self._root, self._storage, self._file, self._size, self._records = root, storage, file, size, 1
+        self._root, self._storage, self._file, self._size, self._records = root, storage, file, begin, 1
+        self._full = begin + max(begin, ROLL_BYTES)  # a large state is written as seldom as it is large
 
     @classmethod
     def create(
@@ -188,11 +191,13 @@ class CommitLog:
         path = logs[-1]
         content = _content(path)
         records = _Reading(path, content)
-        checkpoint, commits = records.checkpoint(), list(records.commits(Commit))
+        checkpoint, begin = records.checkpoint(), records.end
+        commits = list(records.commits(Commit))
         file = open_private(path, "ab")
         if records.end < len(content):
             storage.cut(file, records.end)
-        log = cls(root, storage, file, checkpoint, records.end)
+        log = cls(root, storage, file, checkpoint, begin)
+        log._size = records.end
         for commit in commits:
             log._count(commit)
         return log, bytes(checkpoint.state), commits
@@ -200,7 +205,7 @@ class CommitLog:
     @property
     def is_long(self) -> bool:
         """Whether `roll` is due."""
-        return self._size >= ROLL_BYTES or self._records >= ROLL_RECORDS
+        return self._size >= self._full or self._records >= ROLL_RECORDS
 
     def append(self, commit: Commit) -> None:
         """Add a record; it is there for good when this returns.

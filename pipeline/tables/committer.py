@@ -4,7 +4,7 @@
 
     opened     files that the commit log does not name are removed: of a batch that was killed
     committed  staged files → renamed into their tables → folders fsynced → record in the commit log
-               → small tables → files that were taken out removed
+               → small tables, now or a little later → files that were taken out removed
 
 What is not in the commit log is in no snapshot. Everything here is one file system that every worker reaches.
 """
@@ -29,7 +29,7 @@ from . import ledger
 from .again import recount
 from .commit_log import Commit, CommitLog, unreadable
 from .files import described, stored_files
-from .small import stage_windows, write_small
+from .small import SmallTables, stage_windows
 from .state import State
 from .summary import File
 from .work import Workers
@@ -85,6 +85,7 @@ class Committer:
 
     def __init__(self, root: Path, workers: Workers, storage: Storage) -> None:
         self.root, self.run, self.storage = root, uuid.uuid4().hex[:8], storage
+        self._small = SmallTables(root, storage)
         for name in ROWS:
             storage.make_folder(root / name)
         found = CommitLog.open(root, storage)
@@ -101,7 +102,7 @@ class Committer:
             ledger.remove(root, storage)
             self.clear()
             self._remove_unnamed()
-            write_small(root, self.state, storage)
+            self._small.changed(self.state)
         except BaseException:
             self.close()
             raise
@@ -165,7 +166,7 @@ class Committer:
         if self._log.is_long:
             self._log.roll(self.state.encode())
         if commit.reports or commit.damaged:  # else nothing has changed of what these tell
-            write_small(self.root, self.state, self.storage)
+            self._small.changed(self.state)
         return len(closed)
 
     def replace(self, state: State, files: Iterable[File]) -> None:
@@ -176,7 +177,12 @@ class Committer:
         self._log.roll(state.encode(), kept)
         for place in before:
             self.storage.remove(self.root / place)
-        write_small(self.root, state, self.storage)
+        self._small.changed(state)
+        self.tell(at_once=True)
+
+    def tell(self, at_once: bool = False) -> None:
+        """Write the small tables, if they are behind and have rested; or at once, as before it is closed."""
+        self._small.catch_up(self.state, at_once)
 
     def move_in(self, files: Iterable[File]) -> None:
         """Move staged files, which are on disk, to their tables; they are there for good then."""

@@ -78,14 +78,13 @@ class Folders:
                 self.leave(folder)
         return "", []
 
-    def expired(self, before: datetime.date) -> list[File]:
-        """Files of days before this one."""
-        found: list[File] = []
-        for folder, files in self._files.items():
-            day = folder.split("/")[1].partition("=")[2]
-            if day < before.isoformat():
-                found += files.values()
-        return found
+    def expired(self, now: float, keep: int) -> list[File]:
+        """Files of days that are more than ``keep`` before today, and not among as many that hold rows."""
+        today = datetime.datetime.fromtimestamp(now, datetime.UTC).date().toordinal()
+        days = {folder: _day(folder) for folder, files in self._files.items() if files}
+        received = (day for folder, day in days.items() if not folder.startswith("windows/"))
+        first = min(today - keep, compaction.first_kept(received, keep))
+        return [file for folder, day in days.items() if day < first for file in self._files[folder].values()]
 
 
 def _next(files: Iterable[File], now: float, settled: bool) -> list[File]:
@@ -104,3 +103,7 @@ def _next(files: Iterable[File], now: float, settled: bool) -> list[File]:
 
 def _folder(place: str) -> str:
     return place.rpartition("/")[0]
+
+
+def _day(folder: str) -> int:
+    return datetime.date.fromisoformat(folder.split("/")[1].partition("=")[2]).toordinal()

@@ -79,7 +79,7 @@ class IntervalSet:
     @property
     def missing(self) -> int:
         """How many numbers are absent between the first and the last one."""
-        return sum(last - first + 1 for first, last in self.holes())
+        return self._lasts[-1] - self._firsts[0] + 1 - self.count if self._firsts else 0
 
     def holes(self) -> Iterator[Span]:
         """The ranges that are absent between the first and the last number."""

@@ -11,8 +11,8 @@ It works between two batches. A kill leaves the tables as they were before or af
 
 from __future__ import annotations
 
-import datetime
 import logging
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -36,6 +36,9 @@ MERGES = 8
 KEPT = 3600.0
 """Seconds for which a file that was taken out stays on the disk."""
 
+RETRY = 60.0
+"""Seconds without a merge when the disk had no room for one: rows may have room still."""
+
 _NUMBERS = 900_000_000
 """Merges are numbered from here on, batches from 0."""
 
@@ -52,14 +55,14 @@ class Maintenance:
     def __init__(self, committer: Committer, keep_days: int | None, now: float) -> None:
         self._committer, self._keep_days = committer, keep_days
         self._folders = Folders(committer.files, now)
-        self._number = _NUMBERS
+        self._number, self._not_before = _NUMBERS, -math.inf
         self._leaving = deque(sorted((path.stat().st_mtime, path) for path in committer.left))
 
     def work(self, now: float) -> int:
-        """Do what is due; how many merges were made.
+        """Do what is due; how many merges were made. Where the disk refuses one, it is tried again later.
 
         Raises:
-            OSError: when the disk refuses.
+            OSError: when the disk refuses anything else.
         """
         for file in reversed(self._committer.files):
             if not self._folders.add(file, now):  # those before it came earlier
@@ -67,11 +70,9 @@ class Maintenance:
         while self._leaving and self._leaving[0][0] <= now - KEPT:
             self._committer.storage.remove(self._leaving.popleft()[1])
         if self._keep_days is not None:
-            today = datetime.datetime.fromtimestamp(now, datetime.UTC).date()
-            kept = min(self._keep_days, today.toordinal() - 1)  # no calendar goes on before the year 1
-            self._take_out(self._folders.expired(today - datetime.timedelta(kept)), [], now)
+            self._take_out(self._folders.expired(now, self._keep_days), [], now)
         for made in range(MERGES):
-            folder, files = self._folders.due(now)
+            folder, files = self._folders.due(now) if now >= self._not_before else ("", [])
             if not files:
                 return made
             try:
@@ -80,6 +81,11 @@ class Maintenance:
                 log.warning("files in %s cannot be merged: %s", folder, str(exc))
                 self._folders.leave(folder)
                 continue
+            except OSError as exc:
+                log.warning("files in %s cannot be merged, in a minute again: %s", folder, exc)
+                self._committer.clear()  # what was written takes the room of rows
+                self._not_before = now + RETRY
+                return made
             self._take_out(files, [merged], now)
         return MERGES
 

@@ -140,7 +140,8 @@ def keep_up(
     following.told = str(journal) if spool is None else ""
     maintenance = Maintenance(committer, pace.keep_days, time.time())
     _drop_stored(spool, committer.state.offsets)
-    while not pace.stop.is_set():
+    ended = False
+    while not ended and not pace.stop.is_set():
         if spool is not None:
             spool.check()
         workers.check()
@@ -150,9 +151,11 @@ def keep_up(
             on_batch(made)
         if maintenance.work(time.time()) or made is not None:
             continue
-        if pace.once and not following.unsettled:
-            return
-        pace.stop.wait(pace.every)
+        committer.tell()
+        ended = pace.once and not following.unsettled
+        if not ended:
+            pace.stop.wait(pace.every)
+    committer.tell(at_once=True)
 
 
 def _drop_stored(spool: Spool | None, done: Mapping[str, IntervalSet]) -> None:
@@ -296,9 +299,10 @@ def _windows(
     label: str,
 ) -> list[File]:
     """Windows that begin on these days, of everything stored on them and the days beside them."""
-    near = {day + datetime.timedelta(number) for day in days for number in (-1, 0, 1)}
+    near = {day.toordinal() + number for day in days for number in (-1, 0, 1)}  # the calendar may end there
+    wanted = [file for file in files if _day(file).toordinal() in near]
     counted = State(width)
-    for report in count(committer.root, workers, [file for file in files if _day(file) in near], width):
+    for report in count(committer.root, workers, wanted, width):
         counted.absorb(report)
     closed: list[tuple[tuple[str, str, int], Window]] = []
     for key, window in counted.windows.items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,15 +21,47 @@ _MOST = (1 << 63) - 1
 """What a column of whole numbers can hold."""
 
 
-def write_small(root: Path, state: State, storage: Storage) -> None:
-    """Write ``gaps``, ``restarts``, ``statistics`` and ``damaged`` in place of those before."""
-    damaged = map(msgspec.structs.astuple, state.damaged)
-    rows = {"gaps": state.gaps(), "restarts": _restarts(state), "statistics": _statistics(state)}
-    for name, found in {**rows, "damaged": damaged}.items():
-        content, target = _parquet(name, found), root / name / "all.parquet"
-        storage.make_folder(target.parent)
-        if not target.exists() or target.read_bytes() != content:
-            storage.replace(target, content)
+SHARE = 0.1
+"""Of the time, at most, in which small tables are written."""
+
+
+class SmallTables:
+    """``gaps``, ``restarts``, ``statistics`` and ``damaged``, in the place of those before.
+
+    They are made of the whole state, however little has changed of it, and it grows with every start of an
+    agent. So they may be behind it: after each time they rest for as long as `SHARE` asks.
+
+    Args:
+        root: of the tables.
+        storage: writes.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, root: Path, storage: Storage, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root, self._storage, self._clock = root, storage, clock
+        self._behind, self._rests_until = False, -math.inf
+
+    def changed(self, state: State) -> None:
+        """Write them, when it is time; else `catch_up` has to."""
+        self._behind = True
+        self.catch_up(state)
+
+    def catch_up(self, state: State, at_once: bool = False) -> None:
+        """Write what was not yet; when it is time, or at once."""
+        began = self._clock()
+        if self._behind and (at_once or began >= self._rests_until):
+            self._write(state)
+            ended = self._clock()
+            self._behind, self._rests_until = False, ended + (ended - began) * (1 / SHARE - 1)
+
+    def _write(self, state: State) -> None:
+        damaged = map(msgspec.structs.astuple, state.damaged)
+        rows = {"gaps": state.gaps(), "restarts": _restarts(state), "statistics": _statistics(state)}
+        for name, found in {**rows, "damaged": damaged}.items():
+            content, target = _parquet(name, found), self._root / name / "all.parquet"
+            self._storage.make_folder(target.parent)
+            if not target.exists() or target.read_bytes() != content:
+                self._storage.replace(target, content)
 
 
 def stage_windows(
@@ -88,7 +122,8 @@ def _restarts(state: State) -> Iterator[tuple[object, ...]]:
         if epoch is not None:
             by_publisher.setdefault(publisher, []).append((since, epoch, name))
     for publisher, found in by_publisher.items():
-        found.sort(key=lambda one: one[:2])
+        if len(found) > 1:  # of most there is one
+            found.sort(key=lambda one: one[:2])
         for (_, before, _), (since, epoch, name) in pairwise(found):
             yield publisher, name, epoch, before, since
 

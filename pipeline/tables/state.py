@@ -78,6 +78,7 @@ class State(msgspec.Struct):
         too_late: notifications whose window was over when they came.
         ids: of notifications without a number.
         journal: that the rows are from; empty when it was none that stays.
+        absent: sequence numbers that are missing; None when they were not counted.
     """
 
     width: int = 0
@@ -91,6 +92,7 @@ class State(msgspec.Struct):
     too_late: int = 0
     ids: KnownIds = msgspec.field(default_factory=KnownIds)
     journal: str = ""
+    absent: int | None = None
 
     @classmethod
     def decode(cls, content: bytes) -> State:
@@ -193,11 +195,13 @@ class State(msgspec.Struct):
         if one is None:
             one = self.series[key] = Series(part.name, IntervalSet(), part.oldest)
         seen, late = one.seen, 0
-        greatest = seen.last
+        greatest, before = seen.last, seen.missing
         for first, last in IntervalSet(part.runs):
             if greatest is not None and first < greatest:
                 late += min(last, greatest) - first + 1
             seen.add(first, last)
+        if self.absent is not None:
+            self.absent += seen.missing - before
         one.name, one.since = part.name or one.name, min(one.since, part.oldest)
         return late
 
@@ -241,7 +245,9 @@ class State(msgspec.Struct):
 
     def missing(self) -> int:
         """How many sequence numbers are absent."""
-        return sum(one.seen.missing for one in self.series.values())
+        if self.absent is None:
+            self.absent = sum(one.seen.missing for one in self.series.values())
+        return self.absent
 
     def epochs(self) -> dict[tuple[str, int | None], tuple[str | None, int]]:
         """Name and first receipt of every publisher and epoch."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import pzc
 from pzc.pipeline.storage import Storage
-from pzc.pipeline.tables.commit_log import FOLDER, ROLL_RECORDS, Commit, CommitLog, listed
+from pzc.pipeline.tables.commit_log import FOLDER, ROLL_BYTES, ROLL_RECORDS, Commit, CommitLog, listed
 from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import File
 from pzc.protocol.errors import JournalError
@@ -119,6 +119,19 @@ class Full(Storage):
     def append(self, file: object, content: bytes) -> None:
         super().append(file, content[: len(content) // 2])  # pyright: ignore[reportArgumentType]
         raise OSError(28, "No space left on device")
+
+
+def test_a_log_whose_state_is_large_is_not_long_for_that(tmp_path: Path) -> None:
+    state = msgspec.msgpack.encode({"x": bytes(ROLL_BYTES)})
+    log = CommitLog.create(tmp_path, state, [], STORAGE)
+    log.append(Commit(1, added=[file(1)]))
+    assert not log.is_long
+    log.close()
+    again, _ = reopened(tmp_path)
+    assert not again.is_long
+    again.append(Commit(2, removed=["x" * ROLL_BYTES] * 2))
+    assert again.is_long
+    again.close()
 
 
 def test_a_record_that_the_disk_refuses_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -199,6 +199,16 @@ def test_even_a_signed_pickle_runs_no_code(make_sender, decoder, tmp_path: Path)
     assert not (tmp_path / "trapped").exists()
 
 
+class Reading:
+    """Of the lab's own, which no recording may name."""
+
+
+def test_a_signed_object_is_quarantined_with_what_to_publish_instead(make_sender, decoder) -> None:
+    (found,) = decoded(decoder, make_sender(serializer="pickle").row("voltage", Reading()))
+    assert "Reading; what is stored is decoded as if nobody had signed it: publish" in found["reason"]
+    assert "with a key" not in found["reason"]
+
+
 def test_a_content_that_contains_itself_is_quarantined(make_sender, decoder) -> None:
     content: list[object] = []
     content.append(content)

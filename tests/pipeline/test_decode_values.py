@@ -104,6 +104,16 @@ def test_plain_data_reads_back_from_json_as_it_was(content: object) -> None:
     assert array is None
 
 
+@pytest.mark.parametrize("keys", [(1, "1"), (True, "true"), (None, "null"), (1.5, "1.5")])
+def test_keys_that_would_be_the_same_text_are_kept_apart(keys: tuple[object, object]) -> None:
+    one, other = keys
+    assert json_of({"x": {one: "a", other: "b"}}) == {"x": {"dict": [[one, "a"], [other, "b"]]}}
+
+
+def test_keys_that_are_no_texts_and_differ_are_texts() -> None:
+    assert json_of({1: "a", 2: "b", "x": "c"}) == {"1": "a", "2": "b", "x": "c"}
+
+
 # --- arrays -----------------------------------------------------------------------------------------
 
 

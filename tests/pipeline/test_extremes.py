@@ -143,3 +143,11 @@ def test_all_days_of_the_calendar_are_made_anew(lab: Lab) -> None:
         lab.journal, lab.tables, lab.settings(), lab.workers, datetime.date.min, datetime.date.max
     )
     assert (made.notifications, len(days)) == (3, 1)
+
+
+def test_the_last_day_of_the_calendar_is_made_anew(lab: Lab) -> None:
+    lab.record(Sender(start=LAST_MS - 20).rows("v", [1.0], 1))
+    last = datetime.date.max
+    made, days = backfill(lab.journal, lab.tables, lab.settings(), lab.workers, last, last)
+    assert (made.notifications, days) == (1, (last,))
+    assert [window["count"] for window in read(lab, "windows")] == [1]

@@ -139,6 +139,7 @@ def test_a_compacted_segment_is_as_old_as_its_newest_row(tmp_path: Path, clock: 
     settle(maintenance)
     assert [path.stat().st_mtime for path in tmp_path.glob("*.to-*")] == [START]
     clock.now += 90_000 - 86_400 + 1
+    os.utime(tmp_path / segment_name("r", 8), (clock.now, clock.now))
     settle(maintenance)
     assert sequences(tmp_path) == [8, 9]
 
@@ -155,6 +156,7 @@ def test_a_damaged_segment_is_left_alone_and_stops_neither_its_neighbours_nor_re
     settle(maintenance)
     assert [first for first, _ in segments(tmp_path)] == [0, 4, 6, 12]
     clock.now += 86_400
+    os.utime(tmp_path / segment_name("r", 12), (clock.now, clock.now))
     settle(maintenance)
     assert [first for first, _ in segments(tmp_path)] == [12]
 
@@ -182,6 +184,7 @@ def test_no_damaged_segment_stops_compaction_and_retention(
     settle(maintenance_of(tmp_path, clock, compact=True))
     assert [first for first, _ in segments(tmp_path)] == [0, 4, 6, 12]
     clock.now += 86_400
+    os.utime(tmp_path / segment_name("r", 12), (clock.now, clock.now))
     settle(maintenance_of(tmp_path, clock, compact=True, **bound))
     assert [first for first, _ in segments(tmp_path)] == [12]
 
@@ -235,7 +238,8 @@ def test_the_recorder_is_read_out_of_either_name() -> None:
 
 def test_old_segments_are_removed_by_age_but_for_the_newest(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 4)
-    os.utime(tmp_path / segment_name("r", 4), (START + 100, START + 100))
+    for first in (4, 6):
+        os.utime(tmp_path / segment_name("r", first), (START + 100, START + 100))
     clock.now += 150
     maintenance = maintenance_of(tmp_path, clock, keep_seconds=120.0)
     settle(maintenance)
@@ -243,6 +247,24 @@ def test_old_segments_are_removed_by_age_but_for_the_newest(tmp_path: Path, cloc
     clock.now += 1000
     settle(maintenance)
     assert (sequences(tmp_path), maintenance.removed) == ([6, 7], 3)
+
+
+def test_a_clock_far_ahead_leaves_as_many_days_as_are_kept(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 4)
+    for number, days in enumerate((0, 1, 2, 4000)):
+        os.utime(tmp_path / segment_name("r", 2 * number), (START, START + days * 86_400.0))
+    clock.now += 4000 * 86_400.0
+    settle(maintenance_of(tmp_path, clock, keep_seconds=2 * 86_400.0))
+    assert sequences(tmp_path) == [4, 5, 6, 7]
+
+
+def test_a_clock_that_was_ahead_for_a_while_holds_up_no_removal(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 4)
+    ahead = START + 4000 * 86_400.0
+    os.utime(tmp_path / segment_name("r", 2), (ahead, ahead))
+    clock.now += 150
+    settle(maintenance_of(tmp_path, clock, keep_seconds=120.0))
+    assert sequences(tmp_path) == [6, 7]
 
 
 def test_old_segments_are_removed_by_bytes(tmp_path: Path, clock: Clock) -> None:

@@ -102,6 +102,21 @@ def test_recorded_times_are_divided_by_the_speed(record: Record, make_sender: An
     assert 900 < times.waits[1] <= 1000
 
 
+def test_a_clock_that_was_wrong_is_not_waited_for(
+    record: Record, make_sender: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    sender = make_sender("psu")
+    rows = [sender.row("v", 0, 1)]
+    for number, step in enumerate((200_000_000_000_000, 5_000, -200_000_000_000_000, 5_000), 2):
+        sender.now += step - 10
+        rows.append(sender.row("v", 0, number))
+    times = Times()
+    with Replay(record(rows), speed=0.001, protocol=Protocol("a key of the lab")) as replay:
+        assert replay.run(times).published == 5
+    assert [round(wait, -2) for wait in times.waits] == [0, 0, 5000, 0, 5000]
+    assert caplog.text.count("leap by") == 1
+
+
 def test_a_replay_that_is_stopped_publishes_no_more(record: Record, sender: Any) -> None:
     stop = threading.Event()
     stop.set()

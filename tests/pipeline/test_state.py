@@ -71,6 +71,25 @@ def test_every_number_is_kept_once_whoever_files_it_and_when(batches: list[list[
     assert state.missing() == len(absent)
 
 
+@given(st.lists(NUMBERS, max_size=4), st.integers(0, 3))
+def test_what_is_missing_is_known_wherever_it_was_asked_for(batches: list[set[int]], asked: int) -> None:
+    state = State()
+    for number, numbers in enumerate(batches):
+        if number == asked:
+            state.missing()
+        state.absorb(report(0, part(numbers, epoch=number % 2)))
+    assert state.missing() == sum(one.seen.missing for one in state.series.values())
+
+
+def test_what_is_missing_is_counted_for_a_state_that_does_not_tell() -> None:
+    state = State()
+    state.absorb(report(0, part({1, 4})))
+    stored = msgspec.msgpack.decode(state.encode())
+    del stored["absent"]
+    old = State.decode(msgspec.msgpack.encode(stored))
+    assert old.missing() == 2
+
+
 def test_a_number_of_another_epoch_is_no_copy() -> None:
     state = State()
     state.absorb(report(0, part({1, 2})))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,9 +16,9 @@ import pytest
 import pzc
 from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.commit_log import ROLL_RECORDS, Commit, CommitLog, listed
-from pzc.pipeline.tables.committer import Committer, claimed
+from pzc.pipeline.tables.committer import ROWS, STAGE, Committer, claimed
 from pzc.pipeline.tables.folders import SETTLED, Folders
-from pzc.pipeline.tables.maintenance import KEPT, Maintenance
+from pzc.pipeline.tables.maintenance import KEPT, RETRY, Maintenance
 from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import File
 from pzc.pipeline.tables.work import Inline
@@ -99,13 +100,59 @@ def test_a_log_that_has_begun_anew_still_knows_what_was_taken_out(lab: Lab, comm
     assert not any(Path(place).exists() for place in before.files("notifications"))
 
 
-def test_days_that_are_too_old_go_from_all_tables(lab: Lab, committer: Committer) -> None:
-    maintenance = Maintenance(committer, 2, NOW)
-    maintenance.work(NOW + 2 * DAY)
-    assert len(numbers(pzc.tables(lab.tables))) == 12
-    maintenance.work(NOW + 3 * DAY)
-    tables = pzc.tables(lab.tables)
-    assert [tables.files(name) for name in ("notifications", "quarantine", "alarms", "windows")] == [[]] * 4
+class Full(Storage):
+    """A disk without room for what is merged, until somebody makes some."""
+
+    room = False
+
+    def sync(self, path: Path) -> None:
+        if not self.room and STAGE in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().sync(path)
+
+
+def test_where_there_is_no_room_for_a_merge_nothing_is_left_of_it_and_it_is_tried_again(lab: Lab) -> None:
+    full = Full()
+    with claimed(lab.tables) as root, closing(Committer(root, Inline(), full)) as committer:
+        maintenance, now = Maintenance(committer, None, NOW), NOW + SETTLED
+        assert maintenance.work(now) == 0
+        assert not [*committer.stage.rglob("*.parquet")]
+        full.room = True
+        assert maintenance.work(now + RETRY - 1) == 0
+        assert maintenance.work(now + RETRY) > 0
+    assert numbers(pzc.tables(lab.tables)) == list(range(1, 13))
+
+
+def looked_after(lab: Lab, keep_days: int, now: float) -> list[int]:
+    """What is left of the tables at a time."""
+    with claimed(lab.tables) as root:
+        committer = Committer(root, Inline(), Storage())
+        Maintenance(committer, keep_days, now).work(now)
+        committer.close()
+    return numbers(pzc.tables(lab.tables))
+
+
+def a_day_of(lab: Lab, days: int) -> None:
+    """A row that is received so many days behind the first ones."""
+    lab.record([Sender("psu", start=START + days * 86_400_000).row("v", 1.0, 100 + days)])
+    lab.run()
+
+
+def test_days_that_are_too_old_go_from_all_tables(lab: Lab) -> None:
+    for days in (1, 2):
+        a_day_of(lab, days)
+    assert len(looked_after(lab, 2, NOW + 2 * DAY)) == 14
+    assert looked_after(lab, 2, NOW + 3 * DAY) == [101, 102]
+    files = pzc.tables(lab.tables).files
+    first = datetime.datetime.fromtimestamp(NOW, datetime.UTC).date().isoformat()
+    assert not [path for name in ROWS for path in files(name) if first in path]
+
+
+def test_a_clock_far_ahead_leaves_as_many_days_as_are_kept(lab: Lab) -> None:
+    assert len(looked_after(lab, 2, NOW + 4000 * DAY)) == 12
+    for days in (1, 4000):
+        a_day_of(lab, days)
+    assert looked_after(lab, 2, NOW + 4009 * DAY) == [101, 4100]
 
 
 def test_more_days_than_the_calendar_has_keep_all(lab: Lab, committer: Committer) -> None:
@@ -184,7 +231,7 @@ def test_a_month_of_small_batches_ends_as_few_files_and_each_row_is_written_a_fe
     folders, rows, written = simulated(
         days=1, every=5.0
     )  # as each agent of each day: folders are independent
-    left = folders.expired(datetime.date(1971, 1, 1))
+    left = folders.expired(366 * DAY, 0)
     assert sum(file.rows for file in left) == rows
     assert len(left) * 8 <= 100  # of 8 agents, for each day and table
     assert written / rows <= 6

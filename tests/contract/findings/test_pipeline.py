@@ -87,7 +87,7 @@ def test_days_of_a_journal_stay_apart_and_each_can_be_removed_by_its_age(tmp_pat
     journal = a_journal(tmp_path / "journal", 21)
     noon = time.time() // 86_400 * 86_400 + 43_200.0
     for number, path in enumerate(sorted(journal.glob("*.parquet"))):
-        written = noon - (10, 1, 1)[number // 10] * 86_400.0
+        written = noon - (10, 2, 1)[number // 10] * 86_400.0
         os.utime(path, (written, written))
     recorded(journal, lambda: len(list(journal.glob("*.parquet"))) == 3, "--compact")
     assert offsets(journal) == list(range(210))
