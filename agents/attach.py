@@ -70,7 +70,7 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
         CallTimeout, PeerLost, SignatureError: when the server cannot be reached.
         Refused: when an original Pizco is there.
     """
-    urn, _, endpoint = call_id.partition("@")
+    urn, _, endpoint = str(call_id).partition("@")
     if not urn.startswith("urn:uuid:") or "://" not in endpoint:
         raise LocalProtocolError(f"{call_id!r:.200} is no call id: expected urn:uuid:...@tcp://host:port")
     checked_timeout(timeout)

@@ -236,6 +236,11 @@ def acquire(partition: str | None = None, protocol: Protocol | None = None) -> P
     return participants.acquire(site, protocol or Protocol(settings=settings), Client)
 
 
+def _check_kind(kind: str | None) -> None:
+    if kind is not None and kind not in get_args(Kind):
+        raise ConfigError(f"kind={kind!r} cannot be used: expected one of {', '.join(get_args(Kind))}")
+
+
 def watch(
     kind: Literal["agent", "service", "topic"] | None = "agent",
     pattern: str = "*",
@@ -260,10 +265,12 @@ def watch(
         An iterator, to be closed at the end, also as a context manager. `Watch.entries` is what is there now.
 
     Raises:
-        ConfigError: for a kind, pattern, partition or setting that cannot be used.
+        ConfigError: for a kind, callback, pattern, partition or setting that cannot be used.
     """
-    if kind is not None and kind not in get_args(Kind):
-        raise ConfigError(f"kind={kind!r} cannot be used: expected one of {', '.join(get_args(Kind))}")
+    _check_kind(kind)
+    for name, callback in (("on_appear", on_appear), ("on_leave", on_leave)):
+        if not (callback is None or callable(callback)):
+            raise ConfigError(f"{name}={callback!r} cannot be used: expected a function")
     fits = Pattern(pattern)
     participant = acquire(partition, protocol)
     try:
@@ -294,8 +301,9 @@ def discover(
         Entries sorted by name: ``name kind type addresses agent host pid`` and more.
 
     Raises:
-        ConfigError: for a pattern, partition or setting that cannot be used.
+        ConfigError: for a kind, pattern, partition or setting that cannot be used.
     """
+    _check_kind(kind)
     Pattern(pattern)
     participant = acquire(partition, protocol)
     try:

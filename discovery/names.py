@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, cast
 
 from ..protocol.errors import ConfigError
 
@@ -77,6 +77,8 @@ def absolute(name: str, namespace: str = "", agent: str = "", style: Style = "pz
     Raises:
         ConfigError: for what cannot be a name, or a private one without agent.
     """
+    if not isinstance(cast(object, name), str):
+        raise ConfigError(f"{name!r:.80} cannot be a name: expected a text")
     if name.startswith("~"):
         if not agent:
             raise ConfigError(f"{name[:80]!r} is private to an agent, and the agent has no name; give it one")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -22,6 +25,23 @@ LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 SNIPPET = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 pytestmark = pytest.mark.once
+
+
+class Supply:
+    """What pages use."""
+
+    def __init__(self) -> None:
+        self.voltage_changed = pzc.Signal("volts")
+        self._volts = 0.0
+
+    @property
+    def voltage(self) -> float:
+        return self._volts
+
+    @voltage.setter
+    def voltage(self, volts: float) -> None:
+        self._volts = volts
+        self.voltage_changed.emit(volts)
 
 
 def text_of(name: str) -> str:
@@ -101,3 +121,20 @@ def test_every_page_is_in_the_manual() -> None:
 
 def test_the_readme_is_read_in_two_minutes() -> None:
     assert len(PAGES[0].read_text(encoding="utf-8").splitlines()) <= 80
+
+
+@pytest.mark.parametrize("key", ["", "a-long-shared-secret-of-the-lab"], ids=["unsigned", "signed"])
+def test_the_peer_in_plain_pyzmq_is_understood(tmp_path: Path, key: str) -> None:
+    peer = tmp_path / "peer.py"
+    (code,) = (code for kind, code in SNIPPET.findall(text_of("wire.md")) if kind == "python")
+    peer.write_text(code, encoding="utf-8")
+    with pzc.Server(Supply(), protocol=pzc.Protocol(key, "json")) as server:
+        told = subprocess.run(
+            [sys.executable, peer, server.rep_endpoint], env=os.environ | {"PZC_KEY": key}, capture_output=True,
+            text=True, timeout=30, check=False,
+        )  # fmt: skip
+    assert told.stdout.splitlines() == [
+        "['PSMessage', 'return', None]",
+        "['PSMessage', 'return', 2.5]",
+        "['voltage_changed', '1'] json",
+    ], told.stderr

@@ -280,7 +280,7 @@ def _advice(code: int | None, endpoint: str) -> str:
     if code == errno.EADDRINUSE and endpoint.startswith("ipc://"):
         return "; another program, a file or a user has that path: stop it, remove it, or name another one"
     if code == errno.EADDRINUSE:
-        return "; another program uses it: stop that one, or bind port 0 for a free one"
+        return "; another program uses it, or an agent of this one: stop that, or bind port 0 for a free one"
     if code in (errno.ENODEV, errno.EADDRNOTAVAIL):
         return "; no interface of this machine has that address"
     if code in (errno.EMFILE, errno.ENFILE):

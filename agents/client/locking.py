@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol.errors import ConfigError, PzcError
 from .terms import remote_of
@@ -110,8 +110,8 @@ def lock(
         CallTimeout, PeerLost: as a call.
         ConfigError: for seconds that cannot be used.
     """
-    if not (ttl > 0 and math.isfinite(ttl)):
+    if not (isinstance(cast(object, ttl), int | float) and ttl > 0 and math.isfinite(ttl)):
         raise ConfigError(f"ttl={ttl!r} cannot be used: expected a positive number of seconds")
-    if not (wait >= 0 and math.isfinite(wait)):
+    if not (isinstance(cast(object, wait), int | float) and wait >= 0 and math.isfinite(wait)):
         raise ConfigError(f"wait={wait!r} cannot be used: expected seconds, 0 for not at all")
     return Lock(proxy, {"ttl": ttl, "wait": wait, "reason": reason, "takeover": takeover})

@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
-from ...protocol.errors import PzcError
+from ...protocol.errors import PeerLost, PzcError
 from ...protocol.frames import PZC00
 from ...protocol.message import Message
-from ...transport.endpoints import connect, new_socket
+from ...transport.endpoints import connect, new_monitor, new_socket, receive_event
 from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
 from ...transport.parts import is_readable, receive_parts, send_parts
@@ -64,18 +64,28 @@ class ZmqTransport:
         sealed: makes and reads the messages.
         deliver: gets what comes.
         refuse: called, in the thread that receives, when what came cannot be a reply.
+        lose: told of this transport, and why, when the connection is over; libzmq makes the next one.
     """
 
     most = 1
     """Requests in one write."""
 
-    def __init__(self, loop: Loop, sealed: Sealed, deliver: Deliver, refuse: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        sealed: Sealed,
+        deliver: Deliver,
+        refuse: Callable[[], object],
+        lose: Callable[[ZmqTransport, PzcError], object],
+    ) -> None:
         self._loop = loop
         self._sealed = sealed
         self._deliver = deliver
         self._refuse = refuse
+        self._lose = lose
         self._endpoint = sealed.peer.endpoint
         self._socket: zmq.Socket[bytes] | None = None
+        self._monitor: zmq.Socket[bytes] | None = None
 
     def make(self, entry: Pending) -> None:
         """Seal a request, which has its id then; any thread.
@@ -106,14 +116,24 @@ class ZmqTransport:
             raise
 
     def _open(self) -> zmq.Socket[bytes]:
-        socket = self._socket = new_socket(self._loop.context, zmq.DEALER)
+        socket = new_socket(self._loop.context, zmq.DEALER)
+        monitor = new_monitor(socket, zmq.EVENT_DISCONNECTED)
+        self._socket, self._monitor = socket, monitor
         if self._sealed.peer.dialect == PZC00:
             # Else a request to a peer that is gone would run whenever one comes back there. Over PZC01
             # its address under the signature prevents that, and IMMEDIATE can cost a reply.
             socket.setsockopt(zmq.IMMEDIATE, 1)
         connect(socket, self._endpoint)
         self._loop.register(socket, self._on_readable)
+        self._loop.register(monitor, self._on_disconnected)
         return socket
+
+    def _on_disconnected(self) -> None:
+        while (socket := self._socket) is not None and not socket.closed and is_readable(socket):
+            self._on_readable()  # what came before
+        if self._monitor is not None and receive_event(self._monitor).event == zmq.EVENT_DISCONNECTED:
+            text = f"{self._endpoint} was lost during the call, which may or may not have run"
+            self._lose(self, PeerLost(text))
 
     def _on_readable(self) -> None:
         for _ in range(_BATCH):
@@ -135,8 +155,12 @@ class ZmqTransport:
             linger: milliseconds for which libzmq goes on sending.
         """
         socket, self._socket = self._socket, None
-        if socket is not None:
+        monitor, self._monitor = self._monitor, None
+        if socket is not None and monitor is not None:
+            self._loop.unregister(monitor)
             self._loop.unregister(socket)
+            socket.disable_monitor()
+            monitor.close(0)
             socket.close(linger)
 
 

@@ -12,6 +12,7 @@
     asked      reply: return, raise, ...                 done
     asked      the server was replaced, or is silent     done (PeerLost)
                for longer than the timeout
+    sent       its connection is over                    asked, for `call_recovery` s; then done (PeerLost)
     any        cancel()                                  cancelled, and the server is told, unless
                                                          the call was not sent yet
     any        its time is over, its proxy was closed,   done (CallTimeout, AgentClosed); the server is
@@ -244,6 +245,9 @@ class PendingCall(Pending):
 
     def recover(self, error: PzcError) -> None:
         """The connection that it was sent over is lost: its peer may live, and keep the result."""
+        if self.peer.dialect == PZC00:  # an original keeps none
+            self.fail(error)
+            return
         self._lost = error
         try:
             self.ask_on(until=min(self.due, time.monotonic() + limits.current.call_recovery))

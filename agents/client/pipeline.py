@@ -1,9 +1,9 @@
 """Pipeline: the requests to one peer that nobody waits for now, many of them in flight.
 
-They go over ZeroMQ, and over a Unix connection of their own as soon as there is one (see `.many`). They are
-written in the order in which they were submitted, as many as wait at once, by whoever may write just now: a
-thread that submits while nothing is under way, or while many wait, writes them itself; else the I/O thread
-does, as soon as it can, or when a part of what is under way has arrived. Replies are found by their ids::
+They go over ZeroMQ, and over a Unix connection of their own once there is one (see `.many`). They are written
+in the order in which they were submitted, as many as wait at once, by whoever may write just now: a thread
+that submits while nothing is under way, or many wait, does; else the I/O thread, as soon as it can, or when a
+part of what is under way has arrived. Replies are found by their ids::
 
     request    event                                          next
     -          submit                                         waiting
@@ -12,6 +12,7 @@ does, as soon as it can, or when a part of what is under way has arrived. Replie
     sent       a note that the call runs                      sent
     sent       its reply                                      over
     sent       a refusal by an agent that replaced the peer   sent again, after a handshake (see `Client`)
+    sent       lost with its connection                       over; the result of a call is asked for
     sent       cancelled, its time is over, agent stopped     over
 
 Going over to the Unix connection keeps the order: what is submitted from then on is *held* until the peer has
@@ -105,10 +106,9 @@ class Pipeline:
         self._awake = self._alive = self._asked_over = self._held = False
         self._look_at = math.inf
         self._alarm: Timer | None = None
-        self._zmq = ZmqTransport(self._loop, sealed, self.deliver, self.refuse)
+        self._zmq = ZmqTransport(self._loop, sealed, self.deliver, self.refuse, self.lose)
         self._transport: Transport = self._zmq
-        self._told = -math.inf
-        self._unused = 0
+        self._told, self._unused = -math.inf, 0
         self.closed = False
 
     def submit(self, entry: Pending) -> None:
@@ -305,8 +305,8 @@ class Pipeline:
             self._transport, self._asked_over = self._zmq, False
         transport.close()
 
-    def lose(self, transport: UnixTransport, error: PzcError) -> None:
-        """A Unix connection is over; what was sent over it may have run; any thread."""
+    def lose(self, transport: Transport, error: PzcError) -> None:
+        """A connection is over; what was sent over it may have run; any thread."""
         self._leave(transport)
         for entry in self._pending.copy():
             if entry.transport is transport and self.remove(entry):

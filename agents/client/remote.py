@@ -248,7 +248,7 @@ class RemoteObject(ServedObject):
         if self._closed:
             self._refuse_closed()
         self.agent.check_usable()
-        self._name_signal(path)
+        self._find_signal(path)
         return self._slots.connect(text(path), slot, policy)
 
     def _listen(self, topic: str, callback: Callback | None = None, **options: Any) -> Subscription:
@@ -262,8 +262,15 @@ class RemoteObject(ServedObject):
         self.agent.come_along(subscription, self.target, place)
         return subscription
 
-    def _name_signal(self, path: Path) -> None:
-        """Have the server look at what holds a signal, where it would not find it by itself."""
+    def _find_signal(self, path: Path) -> None:
+        """Have the server look at what holds a signal, where it would not find it by itself.
+
+        Raises:
+            TypeError: for a member that is no signal.
+        """
+        kind = self.kind(path)
+        if kind not in ("", "signal", "remote"):  # an original Pizco does not tell what is a signal
+            raise TypeError(f"{text(path)} of {self.target} is a {kind}, no signal")
         steps = range(len(self.root), len(path) - 1)
         still = all(isinstance(path[at], tuple) or self.kind(path[: at + 1]) == "reference" for at in steps)
         if not still and self.peer.dialect != PZC00:
@@ -282,10 +289,7 @@ class RemoteObject(ServedObject):
         """
         if self._closed:
             self._refuse_closed()
-        kind = self.kind(path)
-        if kind not in ("", "signal", "remote"):  # an original Pizco does not tell what is a signal
-            raise TypeError(f"{text(path)} of {self.target} is a {kind}, no signal")
-        self._name_signal(path)
+        self._find_signal(path)
         subscription = self._listen(text(path), policy=policy or SLOT_POLICY)
         vars(subscription)["_pzc_owner"] = self.anchor and self.anchor()  # which keeps this open
         self.own(subscription)

@@ -39,6 +39,9 @@ def declared(
     for what, given in (("urgent", urgent), ("reading", reading)):
         if isinstance(given, str):
             raise ConfigError(f"{what} takes a list of members, such as [{given!r}], not a text")
+    for what, table in (("on_cancel", on_cancel), ("poll", poll)):
+        if not isinstance(cast(object, table), Mapping):
+            raise ConfigError(f"{what} takes a table by members, such as {{'ramp': …}}, not {shown(table)}")
     for path, period in poll.items():
         number = isinstance(cast(object, period), int | float)
         if not number or not limits.current.poll_shortest <= period <= _LONGEST:

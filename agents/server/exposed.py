@@ -232,7 +232,10 @@ class ExposedObject:
         if not settled and (not member.sure or (member.reading and not self.tree.given(member))):
             member = self._judge(call, member, path, thing)
         if member.on_cancel is not None and path and isinstance(path[-1], str):
-            call.owner = self._find(call, path[:-1])
+            call.owner = owner = self._find(call, path[:-1])
+            if not callable(getattr(owner, member.on_cancel, None)):  # what cannot be stopped does not begin
+                when = f", to be called when {member.text!r} was cancelled"
+                raise members.missing(owner, member.on_cancel, when)
         result = thing(*args, **kwargs)
         return (PS, RETURN, result) if type(result) in PLAIN else self._answers.of(call, result, member)
 

@@ -41,7 +41,10 @@ def marks_of(function: object) -> Marks:
 
 
 def _mark(function: F, **said: Any) -> F:
-    setattr(function, _MARKS, marks_of(function)._replace(**said))
+    try:
+        setattr(function, _MARKS, marks_of(function)._replace(**said))
+    except AttributeError:
+        raise ConfigError(f"{function!r:.80} cannot be marked: only methods are, not properties") from None
     return function
 
 

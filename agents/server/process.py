@@ -120,7 +120,10 @@ def _read_outcome(pipe: Any, child: _Child) -> str:
         message = read_ps_message(pipe.recv())
     except (EOFError, OSError) as exc:
         child.join(2.0)
-        raise PeerLost(f"the server process ended before it served (exit code {child.exit_code})") from exc
+        raise PeerLost(
+            f"the server process ended before it served (exit code {child.exit_code}); its output says why. "
+            "It imports the class from its module; a script asks for it below if __name__ == '__main__'"
+        ) from exc
     if message is not None and message[0] == "return":
         return message[1]
     raise read_raised(message and message[1], "server process", "pickle", trusted=True, hide_traceback=False)

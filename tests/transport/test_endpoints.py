@@ -73,7 +73,7 @@ def test_a_port_in_use_is_named_with_the_reason_and_a_way_out() -> None:
     with Agent() as agent, pytest.raises(BindError) as caught:
         Agent(agent.rep_endpoint)
     assert agent.rep_endpoint in str(caught.value)
-    assert "address already in use; another program uses it" in str(caught.value)
+    assert "address already in use; another program uses it, or an agent of this one" in str(caught.value)
 
 
 def test_the_pub_endpoint_is_named_when_it_is_the_one_in_use() -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from typing import Any
 
 import pytest
 
@@ -155,8 +156,8 @@ def test_the_result_of_a_call_whose_caller_was_killed_is_fetched_by_another_proc
         assert gate.calls == 1
 
 
-@pytest.mark.parametrize("text", ["", "x", "urn:uuid:1", "urn:uuid:1@nowhere", "1@tcp://127.0.0.1:1"])
-def test_what_is_no_call_id_is_an_error(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "x", "urn:uuid:1", "urn:uuid:1@nowhere", "1@tcp://127.0.0.1:1", None])
+def test_what_is_no_call_id_is_an_error(text: Any) -> None:
     with pytest.raises(LocalProtocolError, match="is no call id"):
         attach(text)
 

@@ -55,7 +55,7 @@ def meter() -> Iterator[Meter]:
         ({"on_cancel": {"ramp": "of"}}, "off"), ({"poll": {"volage": 1.0}}, "voltage"),
         ({"poll": {"ch1.volage": 1.0}}, "voltage"), ({"poll": {"channels[0].volage": 1.0}}, "voltage"),
         ({"urgent": ["a b"]}, "a b"), ({"urgent": "off"}, "list"), ({"poll": {"voltage": 0}}, "seconds"),
-        ({"poll": {"voltage": "1s"}}, "seconds"), ({"lanes": "two"}, "each"),
+        ({"poll": {"voltage": "1s"}}, "seconds"), ({"poll": ["voltage"]}, "table"), ({"name": 4}, "text"), ({"lanes": "two"}, "each"),
         ({"expose": "voltage"}, "list"), ({"expose": ["channels[0]"]}, "write 'channels'"),
         ({"reading": ["channels[0].off"]}, "write 'channels.off'"),
         ({"on_cancel": {"channels[0].off": "off"}}, "write 'channels.off'"),

@@ -12,6 +12,7 @@ from pzc import (
     CallTimeout,
     LocalLimit,
     LockedBy,
+    PeerLost,
     Protocol,
     Proxy,
     SerializeError,
@@ -23,6 +24,7 @@ from pzc import (
 from tests.contract.rigs import flying
 from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, proxied, served, until
 from tests.contract.rigs.flying import Notes
+from tests.contract.rigs.hanging_up import cut
 
 notes, server, proxy, gathering = flying.notes, flying.server, flying.proxy, flying.gathering
 
@@ -67,6 +69,28 @@ def test_a_call_that_was_sent_ends_with_its_own_timeout(proxy: Proxy, notes: Not
     notes.opened.set()
     assert longer.result(TIMEOUT) == "through"
     assert attach(waits.call_id, protocol=Protocol(KEY)).result(TIMEOUT) == "through"
+
+
+@pytest.mark.usefixtures("beside_originals")
+@pytest.mark.parametrize("dialect", ["PZC01", "PZC00"])
+def test_a_server_that_is_killed_is_told_long_before_the_call_would_time_out(dialect: str) -> None:
+    with ServerProcess() as killed:
+        with proxied(
+            killed.endpoint, timeout=10 * TIMEOUT, protocol=Protocol(KEY, dialect=dialect)
+        ) as asking:
+            assert asking.pid.future().result(TIMEOUT) == killed.process.pid
+            future = asking.step.future(10 * TIMEOUT)
+            killed.kill()
+            with pytest.raises(PeerLost, match=f"{killed.endpoint} was lost during the call"):
+                future.result(TIMEOUT)
+
+
+def test_a_call_whose_connection_broke_gives_its_result_all_the_same(
+    server: Server, proxy: Proxy, notes: Notes, gathering: Future[Any]
+) -> None:
+    assert cut(server.rep_endpoint) > 0
+    notes.opened.set()
+    assert gathering.result(TIMEOUT) == "through"
 
 
 def test_calls_behind_a_slow_one_run_beside_it_when_the_lane_lets_them(notes: Notes) -> None:

@@ -330,7 +330,9 @@ def test_a_slow_call_of_the_holder_keeps_the_lock() -> None:
             assert waiting.result(TIMEOUT) == "through"
 
 
-@pytest.mark.parametrize("terms", [{"ttl": 0}, {"ttl": float("inf")}, {"wait": -1}, {"wait": float("nan")}])
+@pytest.mark.parametrize(
+    "terms", [{"ttl": 0}, {"ttl": float("inf")}, {"ttl": "3"}, {"wait": -1}, {"wait": float("nan")}]
+)
 def test_seconds_that_cannot_be_used_are_refused(pair: tuple[Proxy, Proxy], terms: Any) -> None:
     with pytest.raises(ConfigError):
         lock(pair[0], **terms)

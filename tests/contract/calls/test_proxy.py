@@ -158,6 +158,12 @@ async def _awaited_by_nobody() -> None:
     pass
 
 
+def test_connecting_to_what_is_no_signal_is_an_error() -> None:
+    with served(Instrument()) as (_, proxy):
+        with pytest.raises(TypeError, match=r"ramp of .* is a method, no signal"):
+            proxy.ramp.connect(print)
+
+
 def test_connecting_what_nobody_would_await_is_an_error() -> None:
     source = Source()
     with served(source) as (server, proxy):

@@ -8,7 +8,20 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Protocol, Proxy, Server, batch, cancelled, lock, on_cancel, running, urgent
+from pzc import (
+    Agent,
+    ConfigError,
+    MemberRefused,
+    Protocol,
+    Proxy,
+    Server,
+    batch,
+    cancelled,
+    lock,
+    on_cancel,
+    running,
+    urgent,
+)
 
 from tests.contract.rigs.calling import until
 from tests.contract.rigs.drivers import BOTH_CARRIERS
@@ -33,6 +46,14 @@ class Output:
     @urgent
     def stop(self) -> str:
         return "stopped"
+
+
+class Misspelt(Output):
+    """Is to be switched off by a method that it does not have."""
+
+    @on_cancel("of")
+    def ramp(self) -> None:
+        self.running.set()
 
 
 class Psu:
@@ -223,3 +244,17 @@ def test_nothing_is_kept_of_what_a_call_gave_after_its_caller_has_given_up(
     until(lambda: not running(other))
     told = server.statistics()
     assert (told["handles"], told["streams"]) == (0, 0)
+
+
+def test_a_call_that_could_not_be_followed_by_what_is_to_stop_it_does_not_begin() -> None:
+    with Server(Misspelt()) as server, Proxy(server.rep_endpoint) as output:
+        with pytest.raises(
+            MemberRefused, match=r"'of', to be called when 'ramp' was cancelled.*did you mean off"
+        ):
+            output.ramp()
+        assert not server.served_object.running.is_set()
+
+
+def test_what_cannot_be_marked_is_told() -> None:
+    with pytest.raises(ConfigError, match="cannot be marked: only methods are"):
+        urgent(property(lambda self: self))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pzc
-from pzc import Agent, ConfigError, ReceiveTimeout, Server, SubscriptionClosed, aio, watch
+from pzc import Agent, ConfigError, ReceiveTimeout, Server, SubscriptionClosed, aio, discover, watch
 
 from tests.contract.rigs.peers import TIMEOUT
 
@@ -137,3 +137,17 @@ def test_it_can_be_iterated_in_an_event_loop() -> None:
 def test_what_cannot_be_watched_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         pzc.watch(**wrong)
+
+
+@pytest.mark.parametrize("kind", ["server", "agents"])
+def test_a_kind_that_there_is_not_is_refused_instead_of_never_found(kind: Any) -> None:
+    for ask in (watch, discover):
+        with pytest.raises(ConfigError, match="expected one of agent, service, topic"):
+            ask(kind=kind)
+
+
+@pytest.mark.parametrize("name", ["on_appear", "on_leave"])
+def test_a_callback_that_cannot_be_called_is_told_before_anything_comes(name: str) -> None:
+    callback: Any = 5
+    with pytest.raises(ConfigError, match=f"{name}=5 cannot be used"):
+        watch(**{name: callback})

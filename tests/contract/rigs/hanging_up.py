@@ -1,4 +1,4 @@
-"""The sockets that are open in this process, and the end of those that lead to the Unix socket of an agent."""
+"""The sockets that are open in this process, and the end of those that lead to an agent."""
 
 from __future__ import annotations
 
@@ -30,3 +30,15 @@ def hang_up() -> int:
                 found.shutdown(socket.SHUT_RDWR)
                 cut += 1
     return cut
+
+
+def cut(endpoint: str) -> int:
+    """Cut every connection of this process with a tcp endpoint, as if the network had failed it; how many."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    found = 0
+    for each in sockets():
+        with contextlib.suppress(OSError):
+            if each.family == socket.AF_INET and each.getpeername() == (host, int(port)):
+                each.shutdown(socket.SHUT_RDWR)
+                found += 1
+    return found
