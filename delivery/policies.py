@@ -4,7 +4,7 @@
 
     policy         inbox full                 counted as dropped
     drop(n)        the new one is refused     the new one
-    latest(k)      the oldest is removed      the oldest
+    latest(k)      the oldest is removed      the oldest, and of bytes as many as it takes
     block          never: the publisher waits -
 
     mailbox        never: the publisher keeps -
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -31,6 +31,8 @@ _NOTHING: deque[Any] = deque(maxlen=0)  # what nothing can be put into: most inb
 NAMES = ("drop", "latest", "block", "mailbox")
 WHEN_FULL = ("drop_oldest", "block")
 """What a full mailbox does, the weakest promise to the reader first."""
+UNREAD = 64 << 20
+"""Bytes that wait for a reader without a window; one content of any size always may."""
 KEEP = 300.0
 """Seconds that a mailbox is kept after its reader was last heard of."""
 MAX_NAME = 200
@@ -213,6 +215,7 @@ class Inbox(Generic[T]):
 
     Attributes:
         policy: as given.
+        most_bytes: it is full with these as well, by the ``size`` of its items; 0 for no such bound.
         items: the pending ones; only to be looked at.
         received: items that the reader took.
         dropped: items that it never will.
@@ -220,7 +223,10 @@ class Inbox(Generic[T]):
         omitted: as `refused`, those that the policy left out; the owner tells which and removes them.
     """
 
-    __slots__ = ("_most", "_thrifty", "dropped", "items", "omitted", "policy", "received", "refused")
+    __slots__ = (
+        "_bytes", "_most", "_thrifty", "dropped", "items", "most_bytes", "omitted", "policy", "received",
+        "refused",
+    )  # fmt: skip
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -231,14 +237,16 @@ class Inbox(Generic[T]):
         self._most = policy.bound if policy.lossy else sys.maxsize
         self._thrifty = policy.name == "mailbox"  # of which one process may have 100 000
         self.items: deque[T] = _NOTHING
+        self.most_bytes = self._bytes = 0
 
     def __len__(self) -> int:
         return len(self.items)
 
     def offer(self, item: T) -> bool:
         """Take a new item by the policy; True when it is now pending."""
-        if len(self.items) >= self._most:
-            dropped = item if self.policy.name == "drop" else self.items.popleft()
+        size = _weight((item,)) if self.most_bytes else 0
+        while len(self.items) >= self._most or (self.items and self._bytes + size > self.most_bytes > 0):
+            dropped = item if self.policy.name == "drop" else self._oldest()
             self._drop(dropped)
             self.omitted = self.omitted or []
             self.omitted.append(dropped)
@@ -247,11 +255,16 @@ class Inbox(Generic[T]):
         if self.items is _NOTHING:
             self.items = deque()
         self.items.append(item)
+        self._bytes += size
         return True
 
-    def offer_all(self, items: Sequence[T]) -> None:
-        """Take several, as `offer` each."""
-        if len(items) + len(self.items) <= self._most:
+    def offer_all(self, items: Sequence[T], size: int | None = None) -> None:
+        """Take several, as `offer` each; ``size``: their bytes, when that is known."""
+        if self.most_bytes and size is None:
+            size = _weight(items)
+        weight = size if self.most_bytes and size else 0
+        if len(items) + len(self.items) <= self._most and self._bytes + weight <= self.most_bytes:
+            self._bytes += weight
             if self.items is _NOTHING:
                 self.items = deque(items)
             else:
@@ -266,11 +279,19 @@ class Inbox(Generic[T]):
         Raises:
             IndexError: when nothing is pending.
         """
-        item = self.items.popleft()
+        item: Any = self.items.popleft()
+        if self.most_bytes:
+            self._bytes -= item.size
         if self._thrifty and not self.items:
             self.items = _NOTHING
         self.received += 1
         return item
+
+    def _oldest(self) -> T:
+        """Take it out for nobody."""
+        oldest = self.take()
+        self.received -= 1
+        return oldest
 
     def refuse(self, items: Sequence[T]) -> None:
         """The owner has to be done with these, whether or not they are counted."""
@@ -290,14 +311,23 @@ class Inbox(Generic[T]):
         """Drop and count everything pending."""
         while self.items:
             self._drop(self.items.popleft())
-        self.items = _NOTHING
+        self.items, self._bytes = _NOTHING, 0
 
     def forget(self, unwanted: Callable[[T], bool]) -> None:
         """Drop and count those pending items that nobody wants any more."""
         items, self.items = self.items, deque()
         for item in items:
             (self._drop if unwanted(item) else self.items.append)(item)
+        self.weigh(self.most_bytes)
+
+    def weigh(self, most_bytes: int) -> None:
+        """Have it full with so many bytes as well, of what comes from now on."""
+        self.most_bytes, self._bytes = most_bytes, _weight(self.items) if most_bytes else 0
 
     def _drop(self, item: T) -> None:
         self.dropped += 1
         self.refuse((item,))
+
+
+def _weight(items: Iterable[Any]) -> int:
+    return sum([item.size for item in items])

@@ -95,6 +95,10 @@ class Receipts(Generic[T]):
                 found[what] = found.get(what, 0) + 1
         return found
 
+    def held(self) -> list[tuple[int, T]]:
+        """What is not done with, and what each came for."""
+        return list(self._held.items())
+
     def upto(self) -> int:
         """The position up to which everything is done with."""
         upto, received, held = self._upto, self.received, self._held

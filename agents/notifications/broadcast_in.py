@@ -46,7 +46,8 @@ from .callbacks import start, start_here
 from .declared import withdrawn
 from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC, lasts_of
-from .links.arrivals import LeftOut, Together, alone, arrival_of
+from .links.arrivals import arrival_of
+from .links.together import LeftOut, Together, alone
 from .shares import BroadcastShare, hand_on, room
 from .subscription import Subscription
 

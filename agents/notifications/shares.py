@@ -30,7 +30,8 @@ from ...protocol.peer import Peer
 from .callbacks import start
 from .columns import Missed
 from .filters import ANY
-from .links.arrivals import Arrival, LeftOut, Together, arrival_of
+from .links.arrivals import Arrival, arrival_of
+from .links.together import LeftOut, Together
 from .subscription import Subscription
 
 logger = logging.getLogger("pzc.subscription")

@@ -159,7 +159,10 @@ class Subscription(Reading):
                 self.arrivals.throttled += 0 if self._closed else len(throttled)
             if entries:
                 self.arrivals.add(entries, size)
-            (self._inbox.refuse if self._closed else self._inbox.offer_all)(entries)
+            if self._closed:
+                self._inbox.refuse(entries)
+            else:
+                self._inbox.offer_all(entries, size)
             wakers = self._wakers
             if wakers:
                 self._wakers = ()
@@ -172,6 +175,16 @@ class Subscription(Reading):
         for wake in wakers:
             wake()
         return self if start else None
+
+    def has_unread(self, entry: Arrival) -> bool:
+        """Whether it waits for its reader."""
+        with self._mutex:
+            return entry in self._inbox.items
+
+    def bound(self, most_bytes: int) -> None:
+        """Have it lose by its policy what is more than so many bytes unread."""
+        with self._mutex:
+            self._inbox.weigh(most_bytes)
 
     def ignore(self, entries: Sequence[Arrival]) -> None:
         """Count, and be done with them."""

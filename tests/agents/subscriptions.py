@@ -9,7 +9,8 @@ from typing import Any
 
 from pzc import Notification, Subscription
 from pzc.agents.notifications.callbacks import Runs, start
-from pzc.agents.notifications.links.arrivals import alone, arrival_of
+from pzc.agents.notifications.links.arrivals import arrival_of
+from pzc.agents.notifications.links.together import alone
 from pzc.agents.notifications.shares import BroadcastShare, hand_on
 from pzc.protocol.peer import Peer
 

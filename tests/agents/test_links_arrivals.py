@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Notification
-from pzc.agents.notifications.links.arrivals import FREED, Arrival, Flow, HeldArrivals
+from pzc.agents.notifications.links.arrivals import FREED, Arrival, Flow, HeldArrivals, Make
 from pzc.protocol.errors import DecodeError, RemoteProtocolError
 
 from tests.contract.rigs.peers import run_threads
@@ -225,3 +226,66 @@ def test_in_whatever_order_they_are_done_all_are_told_once(order: list[int], rep
             assert set(others) <= done
     assert news.arrivals.report(always=True) == (12, 12, [])
     assert len(news.arrivals) == 0
+
+
+def in_block(news: News, number: int, left: int) -> Arrival:
+    arrival = leased(news, number, left)
+    arrival.lock = threading.Lock()
+    news.arrivals.blocks[number] = arrival, ()
+    return arrival
+
+
+def copied(_: Make | None) -> Make:
+    return lambda: Notification("p", "", "t", "", 1, 7, 0.0, 0.0, "copied")
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_what_is_given_back_is_done_and_its_subscriptions_get_a_copy(opened: bool) -> None:
+    news = News()
+    arrival = in_block(news, 1, 2)
+    if opened:
+        assert news.arrivals.lend(1)
+        arrival.open()
+    assert news.arrivals.give_back(arrival, copied)
+    assert (news.told, news.report(), news.woken) == ([True], (1, 1, []), 0)
+    assert arrival.open().content == "copied"
+    for _ in range(2):
+        arrival.consumed()
+    assert (news.report(), news.arrivals.early, news.arrivals.blocks) == (None, set(), {})
+
+
+def test_what_is_looked_at_is_given_back_when_its_view_has_ended() -> None:
+    news = News()
+    arrival = in_block(news, 1, 1)
+    assert news.arrivals.lend(1)
+    kept = arrival.open().content
+    assert not news.arrivals.give_back(arrival, copied)
+    assert news.report() == (1, 0, [])
+    del kept
+    gc.collect()
+    news.arrivals.settle()
+    assert news.report() == (1, 1, [])
+
+
+def test_what_cannot_be_copied_stays_where_it_lies() -> None:
+    def fail(_: Make | None) -> Make:
+        raise MemoryError
+
+    news = News()
+    arrival = in_block(news, 1, 1)
+    assert not news.arrivals.give_back(arrival, fail)
+    assert (news.report(), isinstance(arrival.open().content, np.ndarray)) == ((1, 0, []), True)
+
+
+def test_of_what_has_no_window_and_lies_in_no_block_all_is_done_but_what_is_waited_for() -> None:
+    news = News()
+    arrivals = [news.arrive(number, 1) for number in (1, 2)]
+    in_block(news, 3, 1)
+    news.flow = Flow(1)
+    news.arrive(4, 1)
+    news.arrivals.hurry = 2
+    news.arrivals.lighten()
+    assert (news.told, news.report()) == ([True], (4, 1, []))
+    for arrival in arrivals:
+        arrival.consumed()
+    assert news.report() == (4, 2, [])

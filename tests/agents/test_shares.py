@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import Gap, Notification, Subscription, drop, mailbox
-from pzc.agents.notifications.links.arrivals import Arrival, alone
+from pzc.agents.notifications.links.arrivals import Arrival
 from pzc.agents.notifications.links.roster import MailboxShare
+from pzc.agents.notifications.links.together import alone
 from pzc.agents.notifications.shares import Share, hand_on
 from pzc.protocol.link_messages import Loss
 from pzc.testing import Timings

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -88,6 +88,28 @@ def offered(policy: Policy, count: int) -> Inbox[int]:
     for number in range(count):
         inbox.offer(number)
     return inbox
+
+
+class Sized(NamedTuple):
+    number: int
+    size: int
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("policy", "left"), [(drop(10), [0, 1, 3]), (latest(10), [2, 3])])
+def test_a_bound_in_bytes_holds_beside_that_of_the_policy(
+    policy: Policy, left: list[int], together: bool
+) -> None:
+    inbox: Inbox[Sized] = Inbox(policy)
+    inbox.weigh(10)
+    items = [Sized(number, size) for number, size in enumerate((3, 4, 9, 1))]
+    if together:
+        inbox.offer_all(items, 17)
+    else:
+        for item in items:
+            inbox.offer(item)
+    assert (inbox.dropped, [inbox.take().number for _ in range(len(inbox))]) == (4 - len(left), left)
+    assert inbox.offer(Sized(5, 100))  # of any size, when nothing else waits
 
 
 def test_drop_keeps_the_first() -> None:

@@ -10,6 +10,7 @@ A link number at the reader's end::
     held     the last subscription is done with it   held     the content is let go of here
     held     the last view of its block is gone      held
     held     neither subscription nor view is left   done     the publisher may be told
+    held     it has no window, and is in the way     done     subscriptions keep it, copied out of its block
 
 Nothing else may be said of an order: a kept slice outlives its subscriptions, and a content that nobody
 takes is let go of before it was decoded.
@@ -21,7 +22,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import get_ident
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -33,6 +34,15 @@ Make = Callable[[], Notification]
 
 FREED = 8 << 20
 """Bytes of blocks of a topic with a window that are given back together, because each word costs."""
+
+LAGS = 16 << 20
+"""Bytes that came without a window, `BESIDE` of each included, after which those that are held are done.
+
+Fewer than the publisher has under way at once, so that one subscription holds up no other one.
+"""
+
+BESIDE = 1 << 14
+"""See `LAGS`."""
 
 GATHERED = 1000
 """Ended ones that are written down together, or half of the smallest window: each lock costs."""
@@ -64,6 +74,7 @@ class Arrival(Struct, eq=False):
         make: decodes it; called once, by whoever opens it first.
         size: bytes of its encoded content; 0 for one that was not encoded.
         sent_ms: the publisher's Unix time in milliseconds.
+        lock: of whoever opens it; one in a block has it from the beginning.
     """
 
     book: Book
@@ -153,42 +164,6 @@ class Flow:
         self.half = half
 
 
-class LeftOut(NamedTuple):
-    """So many of a topic will not come, the last of them with this number."""
-
-    topic: str
-    number: int
-    lost: int
-
-
-class Together(Struct, eq=False):
-    """Arrivals of one topic in succession, for all subscriptions of this process that want them.
-
-    Attributes:
-        topic: of all.
-        arrivals: in order; whoever gets them does not change this.
-        size: bytes of their encoded contents.
-    """
-
-    topic: str
-    arrivals: list[Arrival]
-    size: int = 0
-
-    def add(self, arrival: Arrival) -> None:
-        """One more."""
-        self.arrivals.append(arrival)
-        self.size += arrival.size
-
-    def each(self) -> list[Together]:
-        """Each by itself."""
-        return [alone(arrival) for arrival in self.arrivals]
-
-
-def alone(arrival: Arrival) -> Together:
-    """One arrival."""
-    return Together(arrival.topic, [arrival], arrival.size)
-
-
 class HeldArrivals:
     """What of one link this process has and is not done with; safe from any thread.
 
@@ -201,18 +176,28 @@ class HeldArrivals:
     Attributes:
         hurry: somebody waits for the end of numbers up to this.
         receipts: which numbers came, and are done with; with the lock, but to look how far they came.
+        blocks: arrivals without a window whose contents lie in blocks, and what it takes to copy these, which
+            knows no subscription: a view that is kept keeps it.
+        lent: number of the one that may be looked at there, or was and is not done.
+        early: numbers of those of them that are done although subscriptions still have them.
+        crowded: several contents without a window lie in blocks.
+        weight: bytes that came since `lighten`.
     """
 
     def __init__(self, on_news: Callable[[bool], object], wake: Callable[[], object]) -> None:
         self.lock = threading.Lock()
         self.receipts: Receipts[Flow] = Receipts()
+        self.blocks: dict[int, tuple[Arrival, tuple[Any, ...]]] = {}
+        self.early: set[int] = set()
+        self.crowded = False
+        self.weight = 0
         self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
         self._several: dict[int, int] = {}  # numbers with several arrivals, and how many are left
         self._freed = 0
         self._ended: deque[int] = deque()  # filled without the lock, which finalizers may not take
         self._gathers = GATHERED
-        self._lent = 0  # number whose block is looked at, of a flow without a window
+        self.lent = 0
         self.hurry = 0
         self._since_report: dict[Flow, int] = {}
         self._on_news = on_news
@@ -233,7 +218,9 @@ class HeldArrivals:
         """
         with self.lock:
             repeated = self.receipts.arrived(first, count, flow)
-            if flow.half is not None and flow.half < self._gathers:
+            if flow.half is None:
+                self.weight += BESIDE * count
+            elif flow.half < self._gathers:
                 self._gathers = flow.half
         return repeated
 
@@ -288,14 +275,47 @@ class HeldArrivals:
         It is one at a time, so that whoever keeps it goes on getting others.
         """
         with self.lock:
-            if not self._lent:
-                self._lent = number
-            return self._lent == number
+            if not self.lent:
+                self.lent = number
+            return self.lent == number
+
+    def give_back(self, arrival: Arrival, copied: Callable[[Make | None], Make]) -> bool:
+        """Be done with one of `blocks` though subscriptions still have it; whether its block is free by that.
+
+        ``copied``: makes what makes the same of a copy; `ValueError` or `MemoryError` when there can be none.
+        """
+        me, number, guard = get_ident(), arrival.number, arrival.lock
+        if guard is None or not guard.acquire(blocking=False):
+            return False
+        self._settling.add(me)
+        try:
+            if number not in self._kept:
+                arrival.make = copied(arrival.make)
+                arrival.notification = None  # with the view, unless somebody looks at it
+            self.early.add(number)
+            self._ended.append(number)
+        except (ValueError, MemoryError):
+            return False
+        finally:
+            self._settling.discard(me)
+            guard.release()
+        self.settle()
+        return number not in self.blocks
+
+    def lighten(self) -> None:
+        """Be done with what lies in no block and has no window, though subscriptions still have it."""
+        with self.lock:
+            self.weight = 0
+            urgent = self._write_down()
+            held = [number for number, flow in self.receipts.held() if flow.half is None]
+            done = self.receipts.done(n for n in held if n not in self._leased and n != self.hurry)
+        if done or urgent is not None:
+            self._on_news(bool(done) or bool(urgent))
 
     def view_ended(self, number: int) -> None:
         """The last view of a number's block is gone; any thread at any moment, takes no lock."""
-        if number == self._lent:
-            self._lent = 0
+        if number == self.lent:
+            self.lent = 0
         self._ended.append(number)
         if get_ident() not in self._settling:
             self._wake()
@@ -310,7 +330,7 @@ class HeldArrivals:
 
     def _write_down(self) -> bool | None:
         """What has ended; whether that is to be told at once, None when nothing has. With the lock."""
-        ended, several, leased = self._ended, self._several, self._leased
+        ended, several, leased, early = self._ended, self._several, self._leased, self.early
         over: list[int] = []
         freed = pressing = False
         while ended:
@@ -324,7 +344,11 @@ class HeldArrivals:
                     continue
                 self._kept.discard(number)
                 self._freed += leased.pop(number)
+                if number in self.blocks:
+                    del self.blocks[number]
                 freed, pressing = True, pressing or bool(self._kept) or self._freed >= FREED
+            elif early and number in early:
+                early.remove(number)
             over.append(number)
         return self._end(over, freed, pressing) if over else None
 

@@ -31,10 +31,12 @@ from ....transport.wire import Protocol
 from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
-from .arrivals import Arrival, HeldArrivals, LeftOut, Make, Together, alone
+from .arrivals import LAGS, Arrival, HeldArrivals, Make
+from .lagging import Lagging, Later
 from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import LinkShare, Roster, Wanting
+from .together import LeftOut, Together, alone
 
 logger = logging.getLogger("pzc.links")
 
@@ -48,6 +50,10 @@ Handed = tuple[tuple[LinkShare, ...], Together | LeftOut | Loss]
 """What came, and who wants it."""
 
 
+def _never(_: float, function: Callable[[], object]) -> None:
+    """Of a mailbox, which has nothing without a window."""
+
+
 class Intake:
     """What has arrived from one publisher since it numbers from 1.
 
@@ -58,6 +64,7 @@ class Intake:
         on_news: as that of `HeldArrivals`, with this intake before it.
         call: has some thread call a function soon; may be called by finalizers.
         roster: the subscriptions.
+        later: has the thread that receives call one in so many seconds.
 
     Attributes:
         peer: the publisher; its handshake may be renewed.
@@ -75,10 +82,12 @@ class Intake:
         on_news: OnNews,
         call: Callable[[Callable[[], object]], object],
         roster: Roster,
+        later: Later = _never,
     ) -> None:
         self.peer = peer
         self._roster = roster
         self.arrivals = HeldArrivals(partial(on_news, self), lambda: call(self.arrivals.settle))
+        self._lagging = Lagging(self.arrivals, roster, later, self._copied_out)
         self._protocol = protocol
         self._counters = counters
         self._counted = counters.tally()  # by one thread at a time
@@ -98,7 +107,8 @@ class Intake:
         self._counters.fold(self._counted)
 
     def flow(self) -> None:
-        """Subscriptions were confirmed: hand on what had to wait for that."""
+        """Subscriptions came or went: hand on what had to wait for that."""
+        self._lagging.look_soon()
 
     def take(self, received: Received) -> tuple[Call | None, list[Errand]]:
         """Enter a message's notifications; what is to be called, and how others are handed on then.
@@ -134,6 +144,10 @@ class Intake:
                 errands.extend(partial(_hand_on, *part) for part in _parts(wanted, come))
             else:
                 ready += hand_on(wanted, come)
+        if self.arrivals.crowded:
+            self._lagging.crowded()
+        if self.arrivals.weight >= LAGS:
+            self.arrivals.lighten()
         if poured is not None:
             errands.append(poured)
         if notify.ended:
@@ -199,8 +213,11 @@ class Intake:
                 pass
             arrival = Arrival(
                 arrivals, number, topic, row.key, epoch, row.number, block, made, readers, make,
-                None, None, row.size or len(row.body), row.sent_ms,
+                None, threading.Lock() if block else None, row.size or len(row.body), row.sent_ms,
             )  # fmt: skip
+            if block and flow.half is None:
+                arrivals.crowded = arrivals.crowded or bool(arrivals.blocks)
+                arrivals.blocks[number] = arrival, (run.interests, row, topic, key_id, now)
             if made is None and make is None:
                 entered.append((wanted, LeftOut(topic, row.number, 1)))
                 together = None
@@ -213,6 +230,8 @@ class Intake:
             else:
                 together.arrivals.append(arrival)
                 together.size += arrival.size
+        if together is not None and flow.half is None:
+            arrivals.weight += together.size
 
     def take_local(self, notify: Notify, notifications: Sequence[Notification]) -> Call:
         """Enter what was published in this process; how it is handed on.
@@ -239,6 +258,8 @@ class Intake:
                 else:
                     self.arrivals.unwanted(arrival)
             position += len(run.rows)
+        if self.arrivals.weight >= LAGS:
+            self.arrivals.lighten()
         return partial(start, ready)
 
     def end(self, ended: Iterable[Ended]) -> Call:
@@ -254,6 +275,11 @@ class Intake:
         except ValueError as exc:
             ended()
             raise self._complain(topic, RemoteProtocolError(str(exc))) from None
+
+    def _copied_out(self, row: Row, topic: str, key_id: str, received_at: float, make: Make | None) -> Make:
+        """What makes a notification of a copy; ``make``: of what lies in the block, unless it did."""
+        lent = make.args[2] if isinstance(make, partial) else self._mapped.view(row.block, row.size, list)
+        return partial(self._make, topic, row, bytes(lent), key_id, received_at)
 
     def _make(
         self,

@@ -119,8 +119,9 @@ class Link:
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
         self._asking.anew()
-        make, counters = Intake if self.mailbox is None else MailboxIntake, self._carriers.counters
-        self._intake = make(self._protocol, peer, counters, self._on_news, self._loop.call, self._shares)
+        made = self._protocol, peer, self._carriers.counters, self._on_news, self._loop.call, self._shares
+        mail = self.mailbox is not None
+        self._intake = MailboxIntake(*made) if mail else Intake(*made, self._loop.call_later)
         self._reports = Reports(self._link, self._intake.arrivals, self._shares, self.mailbox)
         if self._parked:
             self._reports.park()

@@ -37,11 +37,12 @@ from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.wire import Protocol
 from ..columns import Burst, Sink
-from .arrivals import Arrival, HeldArrivals, Make, Together
+from .arrivals import Arrival, HeldArrivals, Make
 from .intake import Decoded, Handed, Intake, OnNews
 from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import LinkShare, Roster, Wanting
+from .together import Together
 
 _SEALED = bytes((Suite.AES256_GCM,))
 

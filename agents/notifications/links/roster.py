@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from ....delivery.cursor import Gap
+from ....delivery.policies import UNREAD
 from ....protocol import limits
 from ....protocol.errors import PolicyRefused
 from ....protocol.link_messages import Command, Row
@@ -16,7 +17,8 @@ from ..columns import Sink
 from ..keys import every
 from ..shares import Come, Share
 from ..subscription import Subscription
-from .arrivals import Flow, Together
+from .arrivals import Flow
+from .together import Together
 
 _MOST_KNOWN = 10_000
 
@@ -42,6 +44,8 @@ class LinkShare(Share):
         super().__init__(subscription, confirmed, lock=threading.Lock())
         self.interest = interest
         policy, keys = subscription.policy, subscription.key
+        if policy.lossy:
+            subscription.bound(UNREAD)
         self.window = policy.bound
         self.command = Command(
             interest, subscription.topic, None if keys is None else sorted(every(keys)), policy.name,
