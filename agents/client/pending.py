@@ -164,7 +164,10 @@ class PendingCall(Pending):
     def result(self, timeout: float | None = None) -> Any:
         """As of every future; AgentClosed for one of the parent's that is not done, in a forked child."""
         self._check_own()
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        finally:
+            del self  # an error's traceback has this frame, and the future the error
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Likewise."""

@@ -99,6 +99,7 @@ def test_asking_may_be_cancelled_with_the_call() -> None:
     gate = Gate()
     with served(gate) as (_, proxy):
         running = proxy.wait.future()
+        assert gate.entered.wait(TIMEOUT)
         future = attach(running.call_id)
         assert future.cancel()
         with pytest.raises(CancelledError):
