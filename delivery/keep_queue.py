@@ -179,10 +179,12 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
 
     def forget_others(self) -> int:
         """What has no reader by now is not wanted any more; how many messages that leaves to nobody."""
+        orphaned = {(letter.topic, letter.key) for letter in self._orphaned.values()}
+        wanted = {each for each in orphaned if any(one.has_reader for one in self.matching(*each))}
         unwanted = {
             (letter.topic, letter.number)
             for letter in self._orphaned.values()
-            if not any(each.has_reader for each in self.matching(letter.topic, letter.key))
+            if (letter.topic, letter.key) not in wanted
         }
         for interest in [each for several in self._orphans.values() for each in several]:
             self.forget(interest)
