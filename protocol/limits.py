@@ -144,6 +144,9 @@ class Limits:
     frame_bytes: int = 256 << 20
     """Bytes of the largest frame that is taken from, or sent to, whoever comes over TCP."""
 
+    unsent_per_key: int = 1 << 30
+    """Bytes of answers over TCP that the connections of one key have not taken; each may have one beyond."""
+
     greeting: float = 1.0
     """Seconds that a greeting on a Unix connection may take."""
 
