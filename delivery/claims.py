@@ -91,6 +91,11 @@ class Interest(Claim):
         else:
             self.waiting.append(entry)
 
+    def waits(self, entry: Entry[Any]) -> bool:
+        """Whether an entry that waited for it does so still."""
+        waiting = self.waiting  # the oldest leave it first; one from between leaves it for all
+        return bool(waiting) and waiting[0].number <= entry.number
+
     def waits_not(self, index: int = 0) -> None:
         """One of those that wait for it does so no longer."""
         del self.waiting[index]
@@ -151,10 +156,12 @@ class Sent(Struct, Generic[M], eq=False):
 
 
 class Entry(Sent[M], Generic[M], eq=False):
-    """One notification in a send queue.
+    """One notification in a send queue; while it waits, some of its claims may do so no longer.
 
     Attributes:
         ahead: bytes that it counts among those sent to lossy claims; -1 without any.
+        left: for how many claims it waits.
     """
 
     ahead: int = -1
+    left: int = 0

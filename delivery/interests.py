@@ -22,20 +22,45 @@ ALL = "*"
 
 W = TypeVar("W")
 
+_FEW = 16
+
+
+class _Crowd(Generic[W]):
+    """The subscribers of an entity with more than a few: each comes and goes without a look at the others."""
+
+    __slots__ = ("_all", "each")
+
+    def __init__(self, several: Collection[W]) -> None:
+        self.each = {id(who): who for who in several}
+        self._all: tuple[W, ...] | None = None
+
+    def add(self, who: W) -> None:
+        self.each[id(who)], self._all = who, None
+
+    def discard(self, who: W) -> None:
+        if self.each.pop(id(who), None) is not None:
+            self._all = None
+
+    def all(self) -> tuple[W, ...]:
+        """The same tuple until somebody comes or goes."""
+        if self._all is None:
+            self._all = tuple(self.each.values())
+        return self._all
+
 
 class Interests(Generic[W]):
     """Finds subscribers by topic and key; its length counts the entities. ``W`` is compared by identity.
 
-    Nothing that is asked or told of one entity looks at any other one. The only subscriber of a key stands
-    there by itself, without a tuple around it: most keys have one.
+    Nothing that is asked or told of one entity looks at any other one, and whoever comes or goes, at no other
+    subscriber. The only one of a key stands there by itself, without a tuple around it: most keys have one.
     """
 
     __slots__ = ("_count", "_everything", "_topics")
 
     def __init__(self) -> None:
         self._count = 0
-        self._topics: dict[str, dict[str | None, W | tuple[W, ...]]] = {}
-        self._everything: dict[str | None, W | tuple[W, ...]] = {}  # those of `ALL`
+        self._topics: dict[str, dict[str | None, W | tuple[W, ...] | _Crowd[W]]] = {}
+        self._everything: dict[str | None, W | tuple[W, ...] | _Crowd[W]] = {}  # those of `ALL`
 
     def __len__(self) -> int:
         return self._count
@@ -46,7 +71,13 @@ class Interests(Generic[W]):
         for key in _each(keys):
             others = entities.get(key)
             self._count += others is None
-            entities[key] = who if others is None and key is not None else (*_group(others), who)
+            if isinstance(others, _Crowd):
+                others.add(who)
+            elif others is None and key is not None:
+                entities[key] = who
+            else:
+                several = (*_group(others), who)
+                entities[key] = several if len(several) <= _FEW else _Crowd(several)
         if topic == ALL:
             self._everything = entities
 
@@ -54,7 +85,13 @@ class Interests(Generic[W]):
         """Unsubscribe; an entity without a subscriber is erased, and so is a topic without entities."""
         entities = self._topics.get(topic, {})
         for key in _each(keys):
-            group = _group(entities.get(key))
+            found = entities.get(key)
+            if isinstance(found, _Crowd):
+                found.discard(who)
+                if len(found.each) <= _FEW:
+                    entities[key] = found.all()
+                continue
+            group = _group(found)
             left = tuple([other for other in group if other is not who])
             if left:
                 entities[key] = left[0] if len(left) == 1 and key is not None else left
@@ -75,8 +112,10 @@ class Interests(Generic[W]):
 
     def holds(self, topic: str, keys: Collection[str] | None, who: W) -> bool:
         """Whether somebody that subscribes to these has not unsubscribed."""
-        entities = self._topics.get(topic, {})
-        return any(other is who for other in _group(entities.get(next(iter(_each(keys)), None))))
+        found = self._topics.get(topic, {}).get(next(iter(_each(keys)), None))
+        if isinstance(found, _Crowd):
+            return id(who) in found.each
+        return any(other is who for other in _group(found))
 
     def of(self, topic: str) -> list[W]:
         """Who subscribes to a topic by its name, each once."""
@@ -104,10 +143,12 @@ def _matching(entities: dict[str | None, Any] | None, key: str | None) -> tuple[
     """Who gets a message with a key, of those of one topic."""
     if not entities:
         return ()
-    every: tuple[Any, ...] = entities.get(None, ())
+    every: Any = entities.get(None, ())
     some: Any = entities.get(key, ()) if key is not None else ()
+    if every.__class__ is _Crowd:
+        every = every.all()
     if some.__class__ is not tuple:
-        some = (some,)
+        some = some.all() if some.__class__ is _Crowd else (some,)
     if not some:
         return every
     return tuple({id(who): who for who in (*every, *some)}.values()) if every else some
@@ -116,7 +157,9 @@ def _matching(entities: dict[str | None, Any] | None, key: str | None) -> tuple[
 def _group(found: Any) -> tuple[Any, ...]:
     if found is None:
         return ()
-    return found if found.__class__ is tuple else (found,)
+    if found.__class__ is tuple:
+        return found
+    return found.all() if found.__class__ is _Crowd else (found,)
 
 
 def _each(keys: Collection[str] | None) -> Collection[str | None]:

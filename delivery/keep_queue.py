@@ -179,10 +179,12 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
 
     def forget_others(self) -> int:
         """What has no reader by now is not wanted any more; how many messages that leaves to nobody."""
+        orphaned = {(letter.topic, letter.key) for letter in self._orphaned.values()}
+        wanted = {each for each in orphaned if any(one.has_reader for one in self.matching(*each))}
         unwanted = {
             (letter.topic, letter.number)
             for letter in self._orphaned.values()
-            if not any(each.has_reader for each in self.matching(letter.topic, letter.key))
+            if (letter.topic, letter.key) not in wanted
         }
         for interest in [each for several in self._orphans.values() for each in several]:
             self.forget(interest)
@@ -249,6 +251,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             part.bytes += size
             if self._largest.asked:
                 self._largest.grown(interest, part)
+        letter.left = len(claims)
         self.waiting += 1
         self.bytes += size
         (self._letters if claims[0].has_reader else self._orphaned)[order] = letter
@@ -265,7 +268,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     def _evict(self, interest: Kept, part: Part) -> None:
         letter = self._let_go(interest, part)
         self.lose(interest, letter.topic, letter.number)
-        self.evicted += not letter.claims
+        self.evicted += not letter.left
 
     def _let_go(self, interest: Kept, part: Part) -> Letter[M]:
         """The oldest that waits in a part of an interest waits for it no longer."""
@@ -273,8 +276,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         letter = letters[order]
         part.bytes -= letter.size
         interest.tidy(letter.key, part)
-        letter.claims = tuple([each for each in letter.claims if each is not interest])
-        if not letter.claims:
+        letter.left -= 1
+        if not letter.left:
             del letters[order]
             self.waiting -= 1
             self.bytes -= letter.size
@@ -307,6 +310,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 break
             orders.append(order)
             self._sent_bytes = sent
+        for order in orders:
+            letters[order].leave_out(order)
         fresh = [letters.pop(order) for order in orders]
         for several, parts in alike(fresh):
             for _, part in parts:
@@ -360,6 +365,8 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
 
     def hand_over(self) -> None:
         """Another process reads it from now on: what is not done with is kept for it, until it asks."""
+        for order, letter in self._letters.items():
+            letter.leave_out(order)
         kept = [*self._under_way.all(), *self._letters.values()]
         self.bytes -= sum([each.size for each in kept])
         self.waiting -= len(self._letters)

@@ -22,19 +22,26 @@ class Letter(Sent[M], Generic[M], eq=False, gc=False):
     Nothing leads from a claim to its letters but their orders, so the collector need not look at them.
 
     Attributes:
-        claims: who gets it, or got it.
+        claims: who gets it, or got it; while it waits, some of them may do so no longer.
         topic: of the message.
         key: of the message.
         at: its time in monotonic seconds.
+        left: for how many claims it waits.
     """
 
     topic: str = ""
     key: str = ""
     at: float = 0.0
+    left: int = 0
 
     def copy(self, claims: tuple[Kept, ...]) -> Letter[M]:
         """The same for other claims."""
         return Letter(self.message, self.number, self.size, claims, False, 0, self.topic, self.key, self.at)
+
+    def leave_out(self, order: int) -> None:
+        """Those for which it waits no longer are no claims of it; its order among what waits."""
+        if self.left < len(self.claims):
+            self.claims = tuple([each for each in self.claims if each.waits(self.key, order)])
 
 
 class Sum:
@@ -113,6 +120,11 @@ class Kept(Claim):
     def part(self, key: str) -> Part | None:
         """That of a key; None when there is nothing."""
         return self.parts.get(key if self.apart else "")
+
+    def waits(self, key: str, order: int) -> bool:
+        """Whether a letter that waited for it does so still."""
+        part = self.part(key)  # the oldest leave it first
+        return part is not None and bool(part.waiting) and part.waiting[0] <= order
 
     def is_full(self, key: str) -> bool:
         """Whether that is all that may be kept of a key."""

@@ -143,6 +143,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
 
     def _make_wait(self, entry: Entry[M]) -> None:
         self._ahead.waiting += entry.size
+        entry.left = len(entry.claims)
         for interest in entry.claims:
             interest.wait(entry)
             self._behind[interest] = None
@@ -194,14 +195,14 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         waiting = interest.waiting
         while waiting and self._may_go(interest, waiting[0].leased):
             entry = waiting[0]
-            oldest = [each for each in entry.claims if each.waiting[0] is entry]
+            oldest = [each for each in entry.claims if each.waiting and each.waiting[0] is entry]
             self._advance(entry, [each for each in oldest if self._may_go(each, entry.leased)])
 
     def _advance(self, entry: Entry[M], goes: list[Interest]) -> None:
         """An entry that waits becomes ready for these, of which it is the oldest."""
-        rest = tuple(each for each in entry.claims if each not in goes)
-        if rest:
-            ready, entry.claims = self._part(entry, goes), rest
+        entry.left -= len(goes)
+        if entry.left:
+            ready = self._part(entry, goes)
         else:
             ready, entry.claims = entry, tuple(goes)
             self._ahead.waiting -= entry.size
@@ -224,8 +225,8 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
 
     def _let_go(self, entry: Entry[M], interest: Interest) -> None:
         """An entry waits no longer for one of its claims."""
-        entry.claims = tuple(each for each in entry.claims if each is not interest)
-        if not entry.claims:
+        entry.left -= 1
+        if not entry.left:
             self._ahead.waiting -= entry.size
             if self._is_last(entry):
                 self.gone.append(entry)
@@ -266,7 +267,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         for interest in self._behind:
             entry = next((each for each in interest.waiting if each.leased), None)
             if entry is not None:
-                for claim in entry.claims:
+                for claim in [each for each in entry.claims if each.waits(entry)]:
                     self._lose_waiting(claim, claim.waiting.index(entry))
                 return True
         return False

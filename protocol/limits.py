@@ -1,7 +1,6 @@
-"""Every time that is waited and every bound that is kept, in one frozen object.
+"""Every time that is waited and every bound that is kept, in one frozen object: ``limits.current``.
 
-Code reads ``limits.current.NAME`` when it needs a value. A deployment changes values in the table
-``[limits]`` of ``pzc.toml``; tests replace all of them with `pzc.testing.Timings`.
+The table ``[limits]`` of ``pzc.toml`` changes values; tests replace them with `pzc.testing.Timings`.
 """
 
 from __future__ import annotations
@@ -143,6 +142,9 @@ class Limits:
 
     frame_bytes: int = 256 << 20
     """Bytes of the largest frame that is taken from, or sent to, whoever comes over TCP."""
+
+    unsent_per_key: int = 1 << 30
+    """Bytes of answers over TCP that the connections of one key have not taken; each may have one beyond."""
 
     greeting: float = 1.0
     """Seconds that a greeting on a Unix connection may take."""
@@ -365,11 +367,7 @@ current = Limits()
 
 
 def use(limits: Limits) -> Limits:
-    """Let other limits hold in this process from now on; returns what held before.
-
-    Args:
-        limits: what agents, links and calls that begin from now on go by.
-    """
+    """Let what begins in this process from now on go by other limits; returns those of before."""
     global current
     before, current = current, limits
     return before
@@ -389,10 +387,9 @@ def changed(limits: Limits, table: Mapping[str, Any], where: str) -> Limits:
     kinds: dict[str, type[Any]] = {field.name: type(getattr(limits, field.name)) for field in fields(Limits)}
     values: dict[str, Any] = {}
     for name, value in table.items():
-        kind = kinds.get(name)
-        if kind is None:
-            near = get_close_matches(name, kinds, 1, 0.0)
-            raise ConfigError(f"{where}: {name} is no limit; did you mean {near[0]}?")
+        if (kind := kinds.get(name)) is None:
+            (near,) = get_close_matches(name, kinds, 1, 0.0)
+            raise ConfigError(f"{where}: {name} is no limit; did you mean {near}?")
         if isinstance(value, bool) or not isinstance(value, (kind, int)) or not value >= 0:
             expected = f"expected {kind.__name__} of 0 or more"
             raise ConfigError(f"{where}: {name} = {value!r} cannot be used; {expected}")

@@ -114,22 +114,34 @@ def reached_at(frame: zmq.Frame) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def send_parts(socket: zmq.Socket[bytes], route: Sequence[Buffer], frames: Sequence[Buffer]) -> None:
+def send_parts(
+    socket: zmq.Socket[bytes],
+    route: Sequence[Buffer],
+    frames: Sequence[Buffer],
+    whole: zmq.Frame | None = None,
+) -> None:
     """Send a route and five frames; a large content must not be changed until it went.
+
+    Args:
+        socket: where.
+        route: what goes before the frames.
+        frames: of the message.
+        whole: the content as it is to go; None when that is found here.
 
     Raises:
         zmq.ZMQError: when the first part cannot be sent now; after it, all others can.
     """
     send, (header, serializer, content, msgid, signature) = send_part, frames
     # Before anything is sent: what fails behind the first part would join this message and the next one.
-    large = zmq.Frame(content, copy=False) if len(content) >= WITHOUT_COPY else None
+    if whole is None and len(content) >= WITHOUT_COPY:
+        whole = zmq.Frame(content, copy=False)
     for part in route:
         send(socket, part, MORE)
     send(socket, header, MORE)
     send(socket, serializer, MORE)
-    if large is None:
+    if whole is None:
         send(socket, content, MORE)
     else:
-        socket.send(large, MORE, copy=False)
+        socket.send(whole, MORE, copy=False)
     send(socket, msgid, MORE)
     send(socket, signature, NOW)

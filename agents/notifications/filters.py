@@ -44,6 +44,9 @@ MARK_TOPIC = "__placed__"
 MAX_LENGTH = 4096
 """Longest filter in bytes, its first byte included."""
 
+MAX_NUMBERS = 1 << 20
+"""Numbers of topics that are kept for all marks of ``*`` together: anybody may set one, without a key."""
+
 MAX_NAMES = 64
 """Most names by which originals are served that have reached one wildcard address."""
 
@@ -69,6 +72,8 @@ class Filters:
         self._held: set[bytes] = set()
         self._originals: Counter[str] = Counter()
         self._marks: dict[str, int | dict[str, int]] = {}
+        self._tables: dict[str, int] = {}  # how many numbers there are for a mark of all topics, oldest first
+        self._numbers = 0  # of all of these
         self._who: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def __len__(self) -> int:
@@ -108,16 +113,24 @@ class Filters:
         if not prefix.startswith(self._mark_start):
             return
         mark, _, topic = prefix[len(self._mark_start) :].decode(errors="replace").partition("+")
-        if change > 0:
-            self._marks[mark] = dict(lasts) if topic == ANY else lasts.get(topic, 0)
-        else:
-            self._marks.pop(mark, None)
+        self._unmark(mark)
+        if change > 0 and topic != ANY:
+            self._marks[mark] = lasts.get(topic, 0)
+        elif change > 0:
+            self._marks[mark], self._tables[mark] = dict(lasts), len(lasts)
+            self._numbers += len(lasts)
+            while self._numbers > MAX_NUMBERS and len(self._tables) > 1:
+                self._unmark(next(iter(self._tables)))
         who, agents = mark.partition(".")[0], self._who[topic]
         agents[who] += change
         if not agents[who]:
             del agents[who]
         if not agents:
             del self._who[topic]
+
+    def _unmark(self, mark: str) -> None:
+        self._marks.pop(mark, None)
+        self._numbers -= self._tables.pop(mark, 0)
 
     def originals(self) -> list[str]:
         """By what the filters of original peers name this agent, in the order in which they came."""
@@ -133,7 +146,7 @@ class Filters:
             del self._originals[name]
 
     def has_mark(self, mark: str) -> bool:
-        """True while that mark is held."""
+        """True while that mark is held, and not one of all topics that newer ones have taken the room of."""
         return mark in self._marks
 
     def last_at(self, mark: str) -> int | dict[str, int]:

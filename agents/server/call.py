@@ -55,13 +55,8 @@ class Carrier(typing.Protocol):
         """Send an answer; False when there is no way any more. Any thread."""
         ...
 
-    def transmit(self, frames: Frames, route: Frames) -> bool:
-        """Send frames that somebody else has made; as `send`.
-
-        Args:
-            frames: of an answer.
-            route: which came with the request.
-        """
+    def transmit(self, frames: Frames, request: Call) -> bool:
+        """Send an answer whose frames somebody else has made; as `send`."""
         ...
 
     def is_gone(self) -> bool:
@@ -293,7 +288,7 @@ class Call(QueueEntry):
 
     def transmit(self, frames: Frames) -> bool:
         """Send frames back; False when there is no way any more. Any thread."""
-        return self.caller.carrier.transmit(frames, self.route)
+        return self.caller.carrier.transmit(frames, self)
 
 
 class Calls:

@@ -42,7 +42,7 @@ class _Carrier:
         """Nobody takes it."""
         return False
 
-    def transmit(self, frames: Frames, route: Frames) -> bool:
+    def transmit(self, frames: Frames, request: Call) -> bool:
         """Nobody takes frames."""
         return False
 

@@ -11,10 +11,11 @@ from time import monotonic, time_ns
 from typing import Any
 
 from ...delivery.throttle import Throttle
-from ...protocol import original, serializers
+from ...protocol import limits, original, serializers
 from ...protocol.codec import too_large
 from ...protocol.contents import RETURN, portable, raised, refusal
 from ...protocol.errors import (
+    LocalProtocolError,
     ProtocolError,
     PzcError,
     Refused,
@@ -115,6 +116,15 @@ class Replies:
             )
         now = time_ns() // 1_000_000
         return session.seal(None, now, self._count(), answers=message, packed=packed)
+
+    def unsent(self, caller: Asker, message: Message, size: int) -> Frames:
+        """Five frames in the place of an answer of so many bytes, for which its reader has to make room."""
+        error = LocalProtocolError(
+            f"the answer of {size} bytes is not sent, though the call has run: those before it wait for "
+            "their reader; read them first, or raise the bound of all that wait for one key "
+            f"([limits] unsent_per_key = {limits.current.unsent_per_key})"
+        )
+        return self.seal(caller, message, self.encode(Call(caller, message), raised(error)))
 
     def _empty(self) -> Frames:
         """The original's answer to what it cannot read; signed only where originals are served."""

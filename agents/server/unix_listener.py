@@ -46,7 +46,7 @@ from ...transport.laned import exchange_of
 from ...transport.loop import Loop
 from ...transport.stream import Stream, has_ended, peer_pid, peer_uid
 from ...transport.wire import Protocol
-from .call import NO_ROUTE, Asker, Call, Frames, Packed
+from .call import Asker, Call, Frames, Packed
 from .dispatcher import Dispatcher
 from .presence import Presence
 from .replies import Replies
@@ -323,7 +323,7 @@ class UnixConnection(threading.Thread):
     def _refuse(self, frames: Frames, error: ProtocolError) -> None:
         """The session did not take what came: say why, and go on."""
         self._listener.counters.add("requests")
-        self.transmit(self._listener.replies.refuse_frames(frames, error, f"/{self._nonce}"), NO_ROUTE)
+        self.transmit(self._listener.replies.refuse_frames(frames, error, f"/{self._nonce}"), None)
 
     def go_on(self) -> None:
         """Receive while calls run, from now on, and answer in any order."""
@@ -361,7 +361,7 @@ class UnixConnection(threading.Thread):
             return False
         return self._guarded(partial(exchange.send, None, answers=request.message, packed=packed), 1)
 
-    def transmit(self, frames: Frames, route: Frames) -> bool:
+    def transmit(self, frames: Frames, request: Call | None) -> bool:
         """Send frames that somebody else has made; False when the client has gone. Any thread."""
         exchange = self._exchange
         return exchange is not None and self._guarded(partial(exchange.transmit, frames), 1)

@@ -11,6 +11,7 @@ met by its first request, in the order of checks that `Codec.open` has.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from time import time_ns
 from typing import Any
@@ -29,6 +30,7 @@ from ...transport.counters import Counters
 from ...transport.endpoints import as_original, bind, check, is_wildcard, new_socket, stay_in_cache
 from ...transport.loop import Loop
 from ...transport.parts import NOW, is_readable, reached_at, receive_parts, send_parts
+from ...transport.unsent import Unsent
 from ...transport.watch import Watch
 from ...transport.wire import Protocol
 from .call import Asker, Call, Frames, Packed
@@ -89,6 +91,8 @@ class ZmqListener:
             self._socket.close(0)
             raise
         replies.rep_endpoint = as_original(self.endpoint)
+        self._unsent = Unsent()
+        self._bounds = not self.endpoint.startswith("inproc://")  # where the reader has it as its own
         self._reached: zmq.Frame | None = None
         self._arrived = self._note_arrival if is_wildcard(self.endpoint) else None
 
@@ -142,7 +146,7 @@ class ZmqListener:
             if self._reached is not None and asker.session is None:
                 reached = reached_at(self._reached)
         except ProtocolError as exc:
-            self.transmit(self._replies.refuse_frames(frames, exc), route)
+            self._send(route, self._replies.refuse_frames(frames, exc))
             return True
         packed = self._handle(asker, found, route, handshake, reached)
         # What ran here was beside the loop, and could touch no socket of it; a control word may have.
@@ -214,20 +218,36 @@ class ZmqListener:
         return self._reply(request.caller, request.message, packed, request.route)
 
     def _reply(self, asker: Asker, message: Message, packed: Packed, route: Frames) -> bool:
-        return self.transmit(self._replies.seal(asker, message, packed), route)
+        refuse = partial(self._replies.unsent, asker, message)
+        return self._pass_on(route, self._replies.seal(asker, message, packed), asker.key_id, refuse)
 
-    def transmit(self, frames: Frames, route: Frames) -> bool:
+    def transmit(self, frames: Frames, request: Call) -> bool:
         """Send frames that somebody else has made; False when there is no way any more. Any thread."""
+        return self._pass_on(request.route, frames, request.key_id)
+
+    def _pass_on(
+        self, route: Frames, frames: Frames, key_id: str, refuse: Callable[[int], Frames] | None = None
+    ) -> bool:
         if self._loop.in_thread():
-            return self._send(route, frames)
-        self._loop.call(partial(self._send, route, frames))
+            return self._send(route, frames, key_id, refuse)
+        self._loop.call(partial(self._send, route, frames, key_id, refuse))
         return True
 
-    def _send(self, route: list[Buffer], frames: Frames) -> bool:
+    def _send(
+        self, route: Frames, frames: Frames, key_id: str = "", refuse: Callable[[int], Frames] | None = None
+    ) -> bool:
+        """Send an answer; what ``refuse`` makes of its size when too much before it is unsent."""
         if self._closed:
             return False
+        peer, size = route[0], len(frames[2])
+        if self._bounds and not self._unsent.has_room(peer, key_id, size):
+            self._counters.add("replies_unsent")
+            if refuse is None:
+                return False
+            frames = refuse(size)
         try:
-            send_parts(self._socket, route, frames)
+            part = self._unsent.part(peer, key_id, frames[2]) if self._bounds else None
+            send_parts(self._socket, route, frames, part)
         except zmq.ZMQError as exc:
             self._counters.add("replies_lost")
             logger.info("a reply could not be sent: %s", exc)

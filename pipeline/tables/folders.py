@@ -28,7 +28,7 @@ _DAY = 86_400.0
 
 
 class Folders:
-    """Files of the tables by folder.
+    """Files of the tables by folder; its length counts the folders.
 
     Args:
         files: that the tables are made of.
@@ -42,6 +42,9 @@ class Folders:
         for file in files:
             self.add(file, now)
 
+    def __len__(self) -> int:
+        return len(self._files)
+
     def add(self, file: File, now: float) -> bool:
         """Take note of a file of the tables; whether it comes to its folder only now."""
         folder = _folder(file.place)
@@ -53,11 +56,16 @@ class Folders:
         return True
 
     def replace(self, files: Iterable[File], made: Iterable[File]) -> None:
-        """Files were merged into others, or removed."""
+        """Files were merged into others, or removed; a folder with none is forgotten."""
+        left = {_folder(file.place) for file in files}
         for file in files:
             self._files.get(_folder(file.place), {}).pop(file.place, None)
         for file in made:
             self._files.setdefault(_folder(file.place), {})[file.place] = file
+        for folder in left:
+            if not self._files.get(folder):
+                self._files.pop(folder, None)
+                self.leave(folder)
 
     def leave(self, folder: str) -> None:
         """Look at a folder no more until another file comes to it."""

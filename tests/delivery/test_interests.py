@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from itertools import product
 
@@ -61,6 +62,44 @@ def test_whoever_wants_it_gets_a_message_once(
     assert [interests.knows(each) for each in "ab"] == [
         any(name in (each, ALL) for name, _, _ in wanted) for each in "ab"
     ]
+
+
+@given(st.lists(st.integers(0, 40), max_size=120), st.sampled_from([None, ("x",), ("x", "y")]))
+def test_many_who_come_and_go_are_there_as_long_as_they_want(
+    commands: list[int], keys: tuple[str, ...] | None
+) -> None:
+    interests: Interests[str] = Interests()
+    everybody = [str(number) for number in range(41)]
+    there = [each for each in everybody if int(each) not in commands[:10]]
+    for who in there:
+        interests.add("a", keys, who)
+    for who in [everybody[number] for number in commands]:
+        (interests.discard if who in there else interests.add)("a", keys, who)
+        (there.remove if who in there else there.append)(who)
+        assert interests.matching("a", "x") == tuple(there)
+        assert interests.matching("a", "x") is interests.matching("a", "x")
+    assert [interests.holds("a", keys, who) for who in everybody] == [who in there for who in everybody]
+    assert interests.has("a", None if keys is None else "x") == bool(there)
+
+
+def memory_of_another_one(subscribers: int) -> int:
+    """Most bytes that are taken while one more subscribes, and goes again."""
+    interests: Interests[object] = Interests()
+    for _ in range(subscribers):
+        interests.add("t", None, object())
+    who = object()
+    tracemalloc.start()
+    try:
+        interests.add("t", None, who)
+        assert interests.holds("t", None, who)
+        interests.discard("t", None, who)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_another_one_costs_the_same_however_many_subscribe_to_a_topic() -> None:
+    assert memory_of_another_one(3000) < 2 * memory_of_another_one(100)
 
 
 class Watched(str):

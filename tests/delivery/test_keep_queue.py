@@ -166,6 +166,15 @@ def test_eviction_costs_the_same_however_many_interests_there_are() -> None:
     assert calls_of_an_eviction(2000) <= 1.1 * calls_of_an_eviction(20)
 
 
+def test_an_eviction_makes_no_list_of_the_other_claims_of_its_letter() -> None:
+    queue, every = made()
+    small = queue.want(2, "t", mailbox(1))
+    claims = queue.matching("t", "")
+    put(queue, 1, 2)
+    assert all(letter.claims is claims for letter in queue.letters(every))
+    assert [letter.claims for letter in queue.take(2, 1 << 30)] == [(every,), (every, small)]
+
+
 def test_letters_are_let_go_of_without_the_collector() -> None:
     queue, interest = made(max_messages=10)
     put(queue, *range(1, 21))

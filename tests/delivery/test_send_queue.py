@@ -52,6 +52,18 @@ def test_latest_keeps_the_newest_while_the_carrier_takes_nothing() -> None:
     assert queue.losses(10) == [Loss(interest, "t", 2, 2)]
 
 
+def test_what_gives_way_makes_no_list_of_the_other_claims_of_its_entry() -> None:
+    queue, every, flows = made(latest(2))
+    newest = queue.want(2, "t", latest(1))
+    claims = queue.matching("t", "")
+    flows[0] = False
+    put(queue, 1, 2)
+    assert all(entry.claims is claims for entry in every.waiting)
+    flows[0] = True
+    queue.refill()
+    assert [entry.claims for entry in queue.take(2, 1 << 30, True)] == [(every,), (every, newest)]
+
+
 def test_what_is_abandoned_is_lost_whether_it_waits_or_is_ready() -> None:
     queue, interest, flows = made(latest(2))
     put(queue, 1)

@@ -250,6 +250,14 @@ def test_a_folder_is_looked_at_again_only_when_a_file_came_to_it() -> None:
     assert time.thread_time() - began < first
 
 
+def test_nothing_is_left_of_a_folder_whose_files_were_removed() -> None:
+    files = [File(f"notifications/date=2026-01-0{day}/agent=a/1.parquet", 20, 4000, 0, 0) for day in (1, 2)]
+    folders = Folders(files, NOW)
+    folders.replace(files[:1], [])
+    assert len(folders) == 1
+    assert folders.due(NOW + 2 * SETTLED) == ("", [])
+
+
 def test_a_file_that_cannot_be_read_is_left_and_others_are_merged(lab: Lab) -> None:
     sender = Sender("dmm")
     for number in range(2):

@@ -18,10 +18,12 @@ from pzc import (
     Agent,
     DecodeError,
     Protocol,
+    Proxy,
     SerializerRefused,
     Server,
     VersionError,
 )
+from pzc.testing import Timings
 
 from tests.contract.acceptance import acceptance
 from tests.contract.rigs import requesting
@@ -130,6 +132,29 @@ def test_a_reply_whose_sender_has_gone_is_counted() -> None:
         still_answers(server)
         gate.opened.set()
         until(lambda: counts(server).get("replies_lost") == 1)
+
+
+class Camera:
+    def frame(self) -> bytes:
+        return bytes(1 << 20)
+
+
+def test_answers_that_nobody_reads_have_a_bound_and_whoever_reads_is_answered() -> None:
+    with Timings(unsent_per_key=8 << 20), Server(Camera()) as server, Proxy(server.rep_endpoint) as camera:
+        with RawPeer(server.rep_endpoint, zmq.DEALER) as peer:
+            peer.socket.setsockopt(zmq.RCVHWM, 1)
+            request = ("PSMessage", "exec", {"name": "frame", "method": "__call__"})
+            for _ in range(60):
+                peer.socket.send_multipart([b"", *request_for(server, request)])
+            until(lambda: counts(server).get("replies_unsent", 0) > 20)
+            assert len(camera.frame()) == 1 << 20
+            answers = [peer.receive() for _ in range(60)]
+        assert len(answers[0][3]) > 1 << 20
+        assert b"unsent_per_key" in answers[-1][3]
+        with RawPeer(server.rep_endpoint, zmq.DEALER) as peer:
+            for _ in range(4):
+                peer.socket.send_multipart([b"", *request_for(server, request)])
+            assert all(len(peer.receive()[3]) > 1 << 20 for _ in range(4))
 
 
 def test_a_message_without_envelope_is_counted_and_dropped() -> None:
