@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..lab.file import DEFAULT
-from ..protocol.errors import ConfigError
+from ..protocol.errors import BindError, ConfigError
 from ..protocol.keyring import read_private
 from ..transport.endpoints import is_loopback
 from ..transport.wire import Protocol
@@ -181,7 +182,13 @@ def _serve(args: argparse.Namespace, collector: Collector, registry: Any) -> Non
             "client_cafile": str(args.client_ca), "client_auth_required": True,
         }  # fmt: skip
     signals = Signals()
-    server, thread = start_http_server(args.port, args.host, registry, **secure)
+    try:
+        server, thread = start_http_server(args.port, args.host, registry, **secure)
+    except OSError as exc:
+        if exc.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):  # of a certificate
+            raise
+        why = f"metrics cannot be at {args.host}:{args.port}: {exc.strerror}; --port says another port"
+        raise BindError(why) from exc
     try:
         signals.interrupt = False
         address = f"http{'s' * bool(secure)}://{args.host}:{server.server_port}/metrics"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import urllib.request
 
 from pzc.testing import Running
@@ -42,3 +43,12 @@ def test_off_loopback_it_is_refused_without_certificates(bench: Console) -> None
     outcome = bench("metrics", "--host", "0.0.0.0", "--port", "0")
     assert outcome.status == 2
     assert "--certificate" in outcome.err
+
+
+def test_a_port_that_somebody_else_has_is_told(bench: Console) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        outcome = bench("metrics", "psu", "--port", str(port))
+    assert outcome.status == 1
+    assert f"BindError: metrics cannot be at 127.0.0.1:{port}" in outcome.err
+    assert "--port" in outcome.err
