@@ -221,11 +221,14 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_restart(args: argparse.Namespace) -> int:
-    """``pzc restart``."""
+    """``pzc restart``; 0 when everything that was meant runs, else as ``pzc status``."""
     path, names = _split(args.words)
     with asked(Places(path), _patience(path)) as lab:
         lab.restart(names)
-    return 0
+        if all(row["state"] == "running" for row in lab.status() if not names or row["name"] in names):
+            return 0
+    file = read_lab(path)
+    return show(_rows(file, Places(path), _wanted(file, names)), as_json=False)
 
 
 def run_check(args: argparse.Namespace) -> int:

@@ -5,16 +5,16 @@
     event                              said on every outbox that shows the entry          when
     add, change                        ADVERTISE: the entry                            at once, +0.1 s, +0.3 s
     remove                             UNADVERTISE: its number                         at once, +0.1 s, +0.3 s
-    SUBSCRIBE with a matching pattern  ADVERTISE: the entry and its agent              within 50 ms
+    SUBSCRIBE with a matching pattern  ADVERTISE: the entry and its agent              within 50 ms, or 100
     SUBSCRIBE with this process        ADVERTISE: everything                           within 50 ms
     a new outbox                          ADVERTISE: everything                           at once
     an entry was shown here once       HEARTBEAT                                       each 0.90 to 0.94 s
     ask, ask_processes                 SUBSCRIBE                                       at once
     bye                                BYE, twice; nothing after it                    at once
 
-Answers wait for each other: whoever asks until an answer is sent gets that one. All but HEARTBEAT and BYE is
-paid for out of a bucket of 64 KiB, which 10 000 bytes per second flow into. What the bucket cannot pay
-stays to be said, as it is then, and is said when it can.
+Answers wait for each other: whoever asks until an answer is sent gets that one; 100: `Directory.yields`.
+All but HEARTBEAT and BYE is paid for out of a bucket of 64 KiB, which 10 000 bytes per second flow into. What
+the bucket cannot pay stays to be said, as it is then, and is said when it can.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ class Announcer:
             if len(self._processes) < MAX_ASKED:
                 self._processes[process] = None
 
-    def hear(self, said: Announcement, view: int, now: float) -> None:
-        """Note what was read on a reach: a SUBSCRIBE is answered there, all else means nothing here."""
+    def hear(self, said: Announcement, view: int, now: float, after: bool = False) -> None:
+        """Note what was read on a reach: a SUBSCRIBE is answered, ``after`` what another process answers."""
         outbox = self._outboxes.get(view)
         if outbox is None or not isinstance(said, Subscribe) or said.partition != self.partition:
             return
@@ -222,7 +222,7 @@ class Announcer:
         else:
             unseen = [entry for number, entry in self._entries.items() if number not in outbox.records]
             self.hiding.ask(said.process, view, unseen, said.patterns, now)
-        at = now + MAX_DELAY * self._chance()
+        at = now + MAX_DELAY * (self._chance() + after)
         if self.process in said.processes and self._last:
             outbox.say_all(at)
         if self._entries:

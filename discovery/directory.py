@@ -109,6 +109,11 @@ class Directory:
         """All entries of a name (from the root), the one that counts first."""
         return self._index.owners(name, kind)
 
+    def yields(self, said: Announcement) -> bool:
+        """Whether a name that is asked for belongs to another process's agent, which shall answer first."""
+        names = said.patterns if isinstance(said, Subscribe) else ()
+        return any(owner.process != self.process for name in names for owner in self.owners(name)[:1])
+
     def match(self, pattern: str, kind: Kind | None = None) -> list[Entry]:
         """All entries whose names match, sorted by name.
 

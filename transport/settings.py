@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -152,16 +152,16 @@ class Settings:
                 self._take(name, setting, table[in_file], f"{table_name}: {in_file}")
             else:
                 self._values[name], self.origin[name] = setting.default, "default"
-        known = KNOWN.keys() | RESERVED
+        variables = KNOWN.keys() | RESERVED
+        keys = {name.removeprefix("PZC_").lower() for name in KNOWN} | {TOPICS, LIMITS}
         self._unknown = {
-            name: f"environment variable {name}"
+            f"environment variable {name}": _no_effect(name, name, variables)
             for name in environ
-            if name.startswith("PZC_") and name not in known
+            if name.startswith("PZC_") and name not in variables
         }
-        for key in table:
-            name = f"PZC_{key.upper()}"
-            if key not in (TOPICS, LIMITS) and name not in known:
-                self._unknown[name] = f"{table_name}: {key}"
+        for key in [key for key in table if key not in keys]:
+            word = key.lower().removeprefix("pzc_")
+            self._unknown[f"{table_name}: {key}"] = _no_effect(f"PZC_{word.upper()}", word, keys)
         self.topics = TopicSettings(table.get(TOPICS), table_name)
         self._set_limits(table.get(LIMITS, {}), f"{table_name}: [{LIMITS}]")
 
@@ -184,16 +184,10 @@ class Settings:
 
     def complaints(self) -> list[str]:
         """One sentence per unknown variable or key of the file, with the name that was probably meant."""
-        lines: list[str] = []
-        for name, where in self._unknown.items():
-            if name in _WITHOUT_EFFECT:
-                lines.append(f"{where} has no effect: {_WITHOUT_EFFECT[name]}")
-                continue
-            lines.append(f"{where} is not known and has no effect: {hint(name, KNOWN.keys() | RESERVED)}")
-        lines += [
-            f"{where} is not known and has no effect: {meant}" for where, meant in self.topics.unknown.items()
-        ]
-        return lines
+        misspelt = {
+            where: f"is not known and has no effect: {meant}" for where, meant in self.topics.unknown.items()
+        }
+        return [f"{where} {why}" for where, why in {**self._unknown, **misspelt}.items()]
 
     def keyring(self) -> Keyring | None:
         """The keys that the settings name, or None.
@@ -231,6 +225,15 @@ class Settings:
                 f"PZC_SEAL=1 asks for {SEALED} and {self.origin['PZC_SUITE']} for {suite}: leave one out"
             )
         return SEALED if self["PZC_SEAL"] else suite
+
+
+def _no_effect(variable: str, word: str, known: Collection[str]) -> str:
+    """Why a word that is none of those that are known does nothing."""
+    if variable in _WITHOUT_EFFECT:
+        return f"has no effect: {_WITHOUT_EFFECT[variable]}"
+    if variable in RESERVED:
+        return f"has no effect: set {variable} in the environment"
+    return f"is not known and has no effect: {hint(word, known)}"
 
 
 def _as_text(value: object) -> str:

@@ -311,7 +311,7 @@ class Participant:
             by = "relay" if was_passed_on(data) else source
             events = self._directory.take(said, by, now, time.time(), key_of(data))
             if said.partition == self.site.partition and said.process != self.process:
-                self._announcer.hear(said, view, now)
+                self._announcer.hear(said, view, now, self._directory.yields(said))
         self._tell(events)
         return said
 

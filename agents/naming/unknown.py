@@ -98,6 +98,8 @@ def _heard(participant: Participant) -> str:
     text = f"{found} Heard {' and '.join(ways)}{where}: ".lstrip()
     text += _count(told["processes"], "other process", "es")
     text += f" and {_count(len(names), 'name')} ({shown})." if names else " and no names."
+    if mute := sum(not (each.complete or each.entries) for each in participant.processes()):
+        text += f" {mute} of them does not tell its names: it may not have the key that is used here."
     others = told["counts"].get("other_partition", 0)
     if others:
         text += f" {_count(others, 'datagram')} of other partitions."

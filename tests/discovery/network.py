@@ -67,7 +67,7 @@ class Node:
         said = self.reader.read(data)
         if not isinstance(said, Refusal):
             self.log(self.directory.take(said, "multicast", self.network.now, self.network.wall))
-            self.announcer.hear(said, view, self.network.now)
+            self.announcer.hear(said, view, self.network.now, self.directory.yields(said))
 
     def work(self) -> list[Outgoing]:
         """Read what has arrived, then do what is due."""

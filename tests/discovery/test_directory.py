@@ -216,6 +216,20 @@ def test_two_live_agents_with_one_name_are_a_conflict_and_the_newer_one_counts()
     assert reader.directory.find("/psu").agent == newer.agent  # pyright: ignore[reportOptionalMemberAccess]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_whoever_asks_for_a_name_that_two_hold_hears_of_the_newer_agent_first(seed: int) -> None:
+    network = Network(seed)
+    for node in (network.start(0), network.start(1)):
+        agent = node.agent("/psu")
+        node.directory.put(agent)
+        network.run(1.0)
+    asking = network.start(2)
+    asking.announcer.ask(["/psu"])
+    network.run(0.15)
+    heard = [event.entry.agent for event in events(asking) if isinstance(event, Appeared)]
+    assert heard[:1] == [agent.agent]
+
+
 def test_an_agent_that_was_killed_and_started_again_is_no_conflict() -> None:
     network, reader, writer = pair()
     writer.alive = False

@@ -180,9 +180,17 @@ def test_a_misspelt_variable_is_told_with_what_was_meant(wrong: str, right: str)
     assert line == f"environment variable {wrong} is not known and has no effect: did you mean {right}?"
 
 
-def test_a_misspelt_key_of_the_file_is_told_with_what_was_meant() -> None:
-    (line,) = Settings({}, {"timout": 3}, "lab.toml").complaints()
-    assert line == "lab.toml: timout is not known and has no effect: did you mean PZC_TIMEOUT?"
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("timout", "timeout"), ("PZC_TIMEOUT", "timeout"), ("tpics", "topics")]
+)
+def test_a_misspelt_key_of_the_file_is_told_with_what_was_meant(wrong: str, right: str) -> None:
+    (line,) = Settings({}, {wrong: 3}, "lab.toml").complaints()
+    assert line == f"lab.toml: {wrong} is not known and has no effect: did you mean {right}?"
+
+
+def test_a_key_of_the_file_that_only_the_environment_has_is_told() -> None:
+    (line,) = Settings({}, {"compiled": 0}, "lab.toml").complaints()
+    assert line == "lab.toml: compiled has no effect: set PZC_COMPILED in the environment"
 
 
 def test_a_variable_like_no_other_is_told_with_all_that_are_known() -> None:

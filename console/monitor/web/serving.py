@@ -84,7 +84,8 @@ def listen(place: Place) -> socket.socket:
         made.listen(128)
     except OSError as exc:
         made.close()
-        raise BindError(f"the page cannot be at {place.host}:{place.port}: {exc.strerror}") from exc
+        why = f"the page cannot be at {place.host}:{place.port}: {exc.strerror}; --port says another port"
+        raise BindError(why) from exc
     return made
 
 

@@ -183,6 +183,16 @@ def test_one_process_can_be_ended_started_and_restarted(bench: Bench) -> None:
     assert bench.row("psu")["state"] == "stopped"
 
 
+def test_a_restart_that_fails_is_told_with_the_reason(bench: Bench) -> None:
+    bench.write(SUPPLY)
+    bench.run("up")
+    (bench.folder / "bench.py").write_text("class Supply:\n    voltage = = 1.0\n", encoding="utf-8")
+    failed = bench.run("restart", "psu")
+    assert failed.status == 1
+    assert "SyntaxError" in failed.out
+    assert "pzc logs psu" in failed.err
+
+
 def test_a_line_of_json_of_a_driver_is_not_taken_for_where_its_server_is(bench: Bench) -> None:
     bench.write('[server.psu]\nobject = "bench:Telling"\n')
     bench.run("up")

@@ -5,7 +5,19 @@ import time
 
 import pytest
 
-from pzc import Agent, ConfigError, Proxy, Server, TypeMismatch, UnknownName, discover
+from pzc import (
+    Agent,
+    ConfigError,
+    Key,
+    Keyring,
+    Protocol,
+    Proxy,
+    Server,
+    SignatureError,
+    TypeMismatch,
+    UnknownName,
+    discover,
+)
 
 from tests.contract.rigs.naming import serve, watching
 from tests.contract.rigs.pairs import eventually
@@ -180,6 +192,22 @@ def test_agents_with_another_key_are_counted_and_told_about(workers: Workers) ->
         with pytest.raises(UnknownName, match="signed with a key that this process does not have"):
             asking.request("secret", 1)
         assert sum(asking.statistics()["discovery"]["refused"].values()) >= 1
+
+
+def test_a_process_that_is_heard_and_does_not_take_the_own_key_is_told_about(workers: Workers) -> None:
+    serve(workers, "psu", PZC_KEY="that of the server")
+    own, its = Key("an old key of a user"), Key("that of the server")
+
+    def refusal() -> str:
+        with Agent(protocol=Protocol(keyring=Keyring([own, its], active=own))) as asking:
+            try:
+                return str(asking.request("psu", 1))
+            except SignatureError:  # its name was heard, because it has just begun
+                return ""
+            except UnknownName as error:
+                return str(error)
+
+    assert "1 of them does not tell its names: it may not have the key" in eventually(refusal)
 
 
 def test_discover_hears_other_processes(workers: Workers) -> None:
