@@ -320,7 +320,7 @@ def _told(row: Mapping[str, Any], watched: Watched | None) -> dict[str, Any]:
     """``does``, ``lock`` and ``troubles`` of one process: its own words, else why it does not run."""
     if row["state"] != "running" or watched is None:
         return {"does": _why(row), "lock": "", "troubles": []}
-    troubles = [trouble.words for trouble in sorted_troubles(troubles_of(watched, time.time()))]
+    troubles = [trouble.words for trouble in sorted_troubles(troubles_of(watched, time.monotonic()))]
     if not watched.answers:
         return {"does": f"does not answer: {watched.error}", "lock": "", "troubles": troubles}
     does = watched.does() if row["kind"] == "server" else f"{watched.behind} notifications behind"

@@ -65,7 +65,7 @@ class Watching:
         """As `Live.tell`; empty before the first value."""
         with self._collector.state() as state:
             live = state.lives.get((agent, topic))
-            return {} if live is None else live.tell(time.time())
+            return {} if live is None else live.tell(time.monotonic())
 
     def want(self, agent: str, topic: str) -> None:
         """Follow a topic from now on, and no other."""

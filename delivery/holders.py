@@ -10,6 +10,7 @@ released once it is dead, so an agent is known here from its first thing to its 
     known      touch(now)              heard now          -
                hold(now)               heard as before    ticket, or Refused when it holds too much
                drop of its last thing  unknown            True
+               excuse(seconds)         heard so much later  -
                gone                    unknown            all that it held, oldest first
     any        drop of another ticket  as before          False
 
@@ -134,6 +135,11 @@ class Holders(Generic[R]):
         for ticket in known.things:
             del self._agent_of[ticket]
         return list(known.things.values())
+
+    def excuse(self, seconds: float, now: float) -> None:
+        """Whoever asks stood still for so long, until now: nobody was silent then."""
+        for known in self._agents.values() if seconds else ():
+            known.heard = min(known.heard + seconds, now)
 
     def silent(self, now: float, limit: float) -> list[Identity]:
         """Agents that hold something and were not heard of for ``limit`` seconds, longest silent first."""

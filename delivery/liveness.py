@@ -7,10 +7,11 @@
     stalled    heard                          alive
                silence >= lost                lost
     lost       any                            lost
+    any        this end stood still           as it was before (`standstill`)
 
 Silence lasts from the last ``heard`` to now. ``lost`` is final, whoever looked first: what is heard after
 so long a silence comes from an end that was taken for dead by then. A beat is due ``beat`` seconds after
-this end spoke last.
+this end spoke last. Whoever judges says so each `Limits.link_look` by `look`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..protocol import limits
+from .standstill import Standstill
 
 State = Literal["alive", "stalled", "lost"]
 
@@ -33,7 +35,7 @@ class Liveness:
             `Limits.sign_of_life`, and at least each quarter of it.
     """
 
-    __slots__ = ("_beat", "_heard", "_lost", "_spoke", "_stalled")
+    __slots__ = ("_beat", "_heard", "_lost", "_spoke", "_stalled", "_standstill")
 
     def __init__(self, now: float) -> None:
         current = limits.current
@@ -41,10 +43,16 @@ class Liveness:
         self._stalled = min(current.stalled, 0.75 * current.silence)
         self._beat = min(current.sign_of_life, 0.25 * current.silence)
         self._heard = self._spoke = now
+        self._standstill = Standstill(current.link_look, now)
+
+    def look(self, now: float) -> State:
+        """As `state`, from whoever looks regularly; nobody was silent while this end stood still."""
+        self._heard += self._standstill.look(now)
+        return self.state(now)
 
     def heard(self, now: float) -> None:
         """Something came from the other end."""
-        if self._heard < now < self._heard + self._lost:
+        if now > self._heard and (now < self._heard + self._lost or self.look(now) != "lost"):
             self._heard = now
 
     def spoke(self, now: float) -> None:

@@ -17,6 +17,7 @@ owner that was silent for its ttl is out. After that::
                give_up by B, then for 60 s         A               Refusal of each ticket of B
                acquire, takeover by B              as it was       LockLost: the request comes late
                renew(A's agent)                    A for ttl more  -
+               excuse(seconds)                     A, seconds more -
     ticket     the lock passes to its owner        ended           Granted(ticket)
                wait_until                          ended           Refusal(ticket, LockedBy)
                gone(its agent)                     ended           Removed(ticket)
@@ -293,6 +294,10 @@ class Lock(Generic[T]):
         self._deadline = max(self._deadline, now + self._ttl)
         return []
 
+    def excuse(self, seconds: float) -> None:
+        """Whoever keeps the lock stood still for so long: its owner was not silent then."""
+        self._deadline += seconds
+
     def gone(self, agent: Identity, now: float) -> list[Event[T]]:
         """Free what a dead agent holds, and remove its tickets before anything is granted."""
         removed = [ticket for ticket, claim in self._waiting.items() if claim.owner.identity == agent]
@@ -326,12 +331,9 @@ class Lock(Generic[T]):
         if self.owner is None:
             return None
         return {
-            "owner": self.owner.label,
-            "since": self._since,
-            "reason": self._reason,
-            "ttl": self._ttl,
+            "owner": self.owner.label, "since": self._since, "reason": self._reason, "ttl": self._ttl,
             "waiting": len(self._waiting),
-        }
+        }  # fmt: skip
 
     def _check_late(self, owner: Owner, now: float) -> None:
         if self._given_up.get(owner, now) > now:
@@ -374,11 +376,8 @@ class Lock(Generic[T]):
     def _lost(self, key: str, agent: str, token: str) -> LockLost:
         ended = self._ended
         what = "is not held by this caller: it ended, or the server was restarted"
-        if ended is not None and (ended.owner.key, ended.owner.agent, ended.owner.token) == (
-            key,
-            agent,
-            token,
-        ):
+        of = None if ended is None else (ended.owner.key, ended.owner.agent, ended.owner.token)
+        if ended is not None and of == (key, agent, token):
             what = _ENDS[ended.kind] if ended.by is None else f"was {ended.kind} by {ended.by.label}"
         held = "nobody holds it" if self.owner is None else f"{self.owner.label} holds it"
         return LockLost(

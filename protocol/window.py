@@ -4,18 +4,24 @@ State per (key id, sender, epoch), kept in two generations of counters::
 
     event                                        action
     counter in current or previous               refuse (ReplayedMessage)
-    counter <= floor                             refuse (ReplayedMessage): no longer remembered
+    counter <= floor, time <= after              refuse (ReplayedMessage): no longer remembered
     otherwise                                    remember in current
     current spans > horizon, or is full          floor := highest counter forgotten,
                                                  previous := current, current := {}
 
 Counters, not times, decide: a sender's counter only rises, while its clock may be set back.
 Nothing is stored before the signature held, so junk cannot flush the window. Memory is bounded: `max_senders`
-most recently used senders of each key, two generations of at most `depth` counters each. A sender that has to
-go leaves a floor in time: what senders of its key that are not remembered sent until then is refused.
+senders of each key, two generations of at most `depth` counters each. Of the `QUIET` senders that were not
+heard of for longest, the one whose newest message has the earliest time has to go. It leaves that time as a
+floor: what senders of its key that are not remembered sent until then is refused, also once they are
+(``after``). So a floor is a time that others have reached, and one sender whose clock is ahead shuts out
+nobody: it stays until time has caught up.
 """
 
 from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import islice
 
 from . import limits
 from .errors import ReplayedMessage
@@ -25,6 +31,9 @@ from .quotas import Quotas
 HORIZON_MS = 60_000
 """Milliseconds of the sender's clock for which each counter is remembered, unless `depth` is exceeded."""
 
+QUIET = 256
+"""Senders among which the one that has to go is looked for."""
+
 SenderKey = tuple[str, str, int]
 """Key id, agent id and epoch of a sender."""
 
@@ -32,9 +41,10 @@ SenderKey = tuple[str, str, int]
 class _Sender:
     """What one sender epoch has sent lately."""
 
-    __slots__ = ("current", "floor", "newest_ms", "previous", "started_ms")
+    __slots__ = ("after_ms", "current", "floor", "newest_ms", "previous", "started_ms")
 
-    def __init__(self, ms: int) -> None:
+    def __init__(self, ms: int, after_ms: int) -> None:
+        self.after_ms = after_ms
         self.current: set[int] = set()
         self.previous: set[int] = set()
         self.started_ms = ms
@@ -43,7 +53,7 @@ class _Sender:
 
     def admit(self, ms: int, counter: int, depth: int) -> bool:
         current = self.current
-        if counter <= self.floor or counter in current or counter in self.previous:
+        if counter <= self.floor or ms <= self.after_ms or counter in current or counter in self.previous:
             return False
         if ms > self.newest_ms:
             self.newest_ms = ms
@@ -59,6 +69,25 @@ class _Sender:
         self.started_ms = self.newest_ms
 
 
+class _Room:
+    """The senders of one key, the one that was not heard of for longest first."""
+
+    __slots__ = ("floor_ms", "senders")
+
+    def __init__(self) -> None:
+        self.senders: OrderedDict[SenderKey, _Sender] = OrderedDict()
+        self.floor_ms = -1
+
+    def add(self, key: SenderKey, ms: int, most: int) -> _Sender:
+        """A sender that is not remembered, in the place of others where there are so many."""
+        state = _Sender(ms, self.floor_ms)
+        while len(self.senders) >= most:
+            _, of = min((each.newest_ms, of) for of, each in islice(self.senders.items(), QUIET))
+            self.floor_ms = max(self.floor_ms, self.senders.pop(of).newest_ms)
+        self.senders[key] = state
+        return state
+
+
 class ReplayWindow:
     """Bounded memory of accepted messages. Not thread-safe: one owner, the agent's I/O thread.
 
@@ -70,12 +99,11 @@ class ReplayWindow:
     def __init__(self, max_senders: int | None = None, depth: int = 1 << 17) -> None:
         self._max_senders = max_senders
         self._depth = depth
-        self._senders: Quotas[SenderKey, _Sender] = Quotas()
-        self._floors: dict[str, int] = {}
+        self._rooms: dict[str, _Room] = {}
         self._latest: tuple[SenderKey, _Sender] | None = None
 
     def __len__(self) -> int:
-        return len(self._senders)
+        return sum(len(room.senders) for room in self._rooms.values())
 
     def admit(self, key_id: str, sender: str, stamp: Stamp) -> None:
         """Remember a verified message.
@@ -100,16 +128,18 @@ class ReplayWindow:
             )
 
     def _state(self, key: SenderKey, ms: int) -> _Sender:
-        key_id, known = key[0], self._senders.get(key[0], key)
-        if known is None and ms <= self._floors.get(key_id, -1):
-            raise ReplayedMessage(
-                f"a message of {key[1]} is older than what is remembered of its key's senders; it is not run"
-            )
-        state = known or _Sender(ms)
-        room = self._max_senders or limits.current.senders_per_key
-        gone = self._senders.put(key_id, key, state, room)
-        if gone is not None:
-            self._floors[key_id] = max(self._floors.get(key_id, -1), gone.newest_ms)
+        room = self._rooms.get(key[0])
+        if room is None:
+            room = self._rooms[key[0]] = _Room()
+        state = room.senders.get(key)
+        if state is None:
+            if ms <= room.floor_ms:
+                raise ReplayedMessage(
+                    f"a message of {key[1]} is older than what is remembered of its key's senders: not run"
+                )
+            state = room.add(key, ms, self._max_senders or limits.current.senders_per_key)
+        else:
+            room.senders.move_to_end(key)
         self._latest = (key, state)
         return state
 

@@ -25,6 +25,7 @@ from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, Peer
 from ..protocol.frames import Buffer
 from .endpoints import connect, new_monitor, new_socket, receive_event, stay_in_cache
 from .parts import MORE, NOW, WITHOUT_COPY, send_part, send_parts
+from .timers import LATE
 from .transport import plain_memory
 
 _SLICE_MS = 100
@@ -148,6 +149,8 @@ class Channel:
                     raise self._lost() from None
             if left <= 0:
                 raise CallTimeout(f"no reply from {self.endpoint} in time; the call may or may not have run")
+            if time.monotonic() > deadline + LATE:
+                deadline = time.monotonic() + LATE
         raise _stopped()
 
     def _read(self, flags: int) -> list[Buffer]:

@@ -13,6 +13,9 @@ from ..protocol.errors import ConfigError
 LONGEST = 60.0
 """Seconds after which a wait ends without any timer; the kernel takes no number of any size."""
 
+LATE = 0.1
+"""Seconds by which a wait is late only where this process stood still: what came meanwhile is read first."""
+
 
 class Timer:
     """A function due at a time; `cancel` before that and it never runs.

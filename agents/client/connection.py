@@ -33,6 +33,7 @@ from ...transport.counters import Counters
 from ...transport.exchange import Exchange, Sealing, UnixExchange, refuse
 from ...transport.laned import exchange_of
 from ...transport.stream import Stream
+from ...transport.timers import LATE
 from ...transport.transport import Transport
 from ...transport.wire import Protocol as Wire
 from ..here import LocalCalls
@@ -298,7 +299,7 @@ class Connection(Sealed):
         """
         exchange, self.note = self._exchange, None
         name = None if content.__class__ is tuple else serializer_of(content)
-        message = exchange.ask(content, deadline, abort, name)
+        message, late = exchange.ask(content, deadline, abort, name), False
         while True:
             if message.msgid == exchange.asked or (self.original and is_word(message.decode(), "")):
                 reply = message.decode(writable=True)
@@ -314,7 +315,9 @@ class Connection(Sealed):
             else:
                 self._counters.add("replies_unexpected")
             if monotonic() >= deadline:  # which a peer that says something all the time would stretch
-                raise CallTimeout(f"{self.endpoint} says something else all the time")
+                if late:
+                    raise CallTimeout(f"{self.endpoint} says something else all the time")
+                late, deadline = True, monotonic() + LATE
             message = exchange.receive(deadline, abort)
 
     def close(self) -> None:

@@ -37,7 +37,8 @@ from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.reply import reply_of
 from ...transport.counters import Counters
-from ...transport.loop import Loop, Timer
+from ...transport.loop import Loop
+from ...transport.timers import LATE, Timer
 from ...transport.watch import LINGER_MS
 from .connection import RUNNING, Sealed, is_running
 from .heartbeat import Heartbeat
@@ -366,15 +367,14 @@ class Pipeline:
             self._alarm = self._loop.call_later(max(0.0, due - time.monotonic()), self._look)
 
     def _look(self) -> None:
-        now = time.monotonic()
-        self._look_at = nearest = math.inf
-        for entry in self._pending.copy():
+        now, due = time.monotonic(), self._look_at
+        self._look_at, nearest = math.inf, math.inf if now < due + LATE else now + LATE
+        for entry in self._pending.copy() if nearest == math.inf else ():
             if entry.due > now:
                 nearest = min(nearest, entry.due)
             elif self.remove(entry):
                 self._owner.expired(entry)
-        if nearest < math.inf:
-            self._look_until(nearest)
+        self._look_until(nearest)
 
     def rest(self) -> bool:
         """Close it when nobody has used it since this was called before last; whether it is. I/O thread."""

@@ -186,7 +186,8 @@ class Publishing:
         publish = partial(self._publish_own, ack_wait=ack_wait)
         shared = self.subscribers.routes.about(topic).zero_copy
         published = Published(topic, "" if key is None else check_key(key), None)
-        return lend(self.subscribers.encoding, published, shape, dtype, publish, shared)
+        is_forked = partial(forked_since, self._forks)
+        return lend(self.subscribers.encoding, published, shape, dtype, publish, is_forked, shared)
 
     def _publish_own(self, published: Published, ack_wait: float | None) -> int:
         """Publish what was lent, but not in a child that was forked since."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
-from ...transport.inherited import check_own
+from ...transport.inherited import check_own, forked_since
 from .callbacks import Called
 from .columns import Sink
 from .links.arrivals import Arrival
@@ -103,9 +103,10 @@ class Reading(Called):
         try:
             yield lent
         finally:
-            if entry.leased:
-                let_go(lent)
-            entry.consumed()
+            if not forked_since(self._forks):  # else it is the parent's, and locks may be held for ever
+                if entry.leased:
+                    let_go(lent)
+                entry.consumed()
 
     def _take(self, timeout: float | None) -> Arrival:
         """As `recv`, before it is copied."""

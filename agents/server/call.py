@@ -20,7 +20,7 @@ from time import monotonic, time
 from typing import Any
 
 from ...protocol.contents import ps_message, raised, text_of
-from ...protocol.errors import CallCancelled, PzcError, RemoteProtocolError
+from ...protocol.errors import PzcError, RemoteProtocolError
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message
@@ -29,7 +29,7 @@ from ...protocol.shown import printable
 from ...transport.wire import Protocol, now_ms
 from ..current import Caller
 from ..interfaces import Connection, Frames
-from .lane import NOT_STARTED, Lane, QueueEntry
+from .lane import Lane, QueueEntry
 from .marks import NOTHING
 
 logger = logging.getLogger("pzc.dispatcher")
@@ -232,11 +232,6 @@ class Call(QueueEntry):
     def is_unwanted(self) -> bool:
         """True when whoever made it has left."""
         return self.caller.carrier.is_gone()
-
-    def check_wanted(self) -> None:
-        """Raise CallCancelled when it was cancelled on its way to its turn."""
-        if self.cancelled:
-            raise CallCancelled(NOT_STARTED)
 
     def watch(self, on_cancel: Callable[[], object]) -> None:
         """Call ``on_cancel`` when the call is cancelled, at once if it was. Any thread."""

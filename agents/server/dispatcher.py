@@ -40,7 +40,7 @@ from ..here import NOT_NOW
 from .batch import run_batch
 from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
 from .exposed import ExposedObject
-from .lane import Lane, begin
+from .lane import Lane, begin, not_started
 from .marks import Member
 from .presence import Presence
 from .replies import Replies, authorize
@@ -124,13 +124,9 @@ class Dispatcher:
         self._asks_always, self._asked_below = always, Role.ADMIN + always
 
     def handle(
-        self,
-        asker: Asker,
-        message: Message,
-        route: Frames = NO_ROUTE,
-        handshake: bool = False,
+        self, asker: Asker, message: Message, route: Frames = NO_ROUTE, handshake: bool = False,
         reached: str = "",
-    ) -> Packed | None:
+    ) -> Packed | None:  # fmt: skip
         """Decide about a verified request.
 
         Args:
@@ -316,8 +312,12 @@ class Dispatcher:
             self._presence.look()
         answer: Any = None
         try:
-            answer = self._perform(call)
-            packed = self._replies.encode(call, answer)
+            if call.cancelled:  # on its way to its turn
+                answer = not_started()
+                packed = self._replies.encode_refusal(call, answer)
+            else:
+                answer = self._perform(call)
+                packed = self._replies.encode(call, answer)
         except BaseException as exc:  # such as SystemExit, by a result that is being encoded
             logger.warning("the answer to %s could not be written", call.label, exc_info=exc)
             lost = RemoteProtocolError("the answer could not be written")
@@ -338,7 +338,6 @@ class Dispatcher:
         """Run a call in the calling thread; the content of its answer."""
         token = set_current(call)
         try:
-            call.check_wanted()
             action, options, act = call.action, call.options, self._act
             if action and (self._presence.lock.owner is not None or "lock" in options):
                 self.check_lock(call, action, options, call.member)

@@ -40,7 +40,6 @@ from ...protocol.quotas import Shares
 from ...transport.executor import CLOSE_TIMEOUT, Executor
 
 STOPPING = "this agent is being stopped; the request was not executed"
-NOT_STARTED = "the call was cancelled before it started"
 NO_THREAD = "this agent has no thread left to run it; end what is not needed, or raise the limit (ulimit -u)"
 
 _MAX_KINDS = 4096
@@ -323,7 +322,7 @@ class Lane:
             if entry.state != _WAITING:
                 return False
             entry.state = _OVER
-            entry.reason = reason or CallCancelled(NOT_STARTED)
+            entry.reason = reason or not_started()
             self._shares.add(entry.key_id, -1)
             queues = self._waiting.values()
             if len(self) * 2 < sum(map(len, queues)):  # what was removed leaves the queues by and by
@@ -350,3 +349,8 @@ class Lane:
             with self._lock:
                 self._idle.wait_for(lambda: not self._running, timeout)
         self._workers.close(timeout if not self._running else 0.0)
+
+
+def not_started() -> CallCancelled:
+    """Of an entry that was cancelled before its turn."""
+    return CallCancelled("the call was cancelled before it started")

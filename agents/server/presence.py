@@ -4,7 +4,8 @@ A client that holds something keeps one ``alive`` request here. It is answered `
 the next one comes, and that answer tells whether its way back still exists. A client whose way is gone and
 who does not come back by another one within `GRACE` is dead, as is one that is silent for `silence`: what it
 holds is released. Its lock it keeps for the lock's ttl when it is only silent; but one that was silent ever
-since it was given the lock died before its first sign of life, and loses the lock with the rest.
+since it was given the lock died before its first sign of life, and loses the lock with the rest. While this
+process itself stood still, nobody was silent.
 
 A client whose call runs need not hold anything. Its calls are looked at every `call_look` seconds::
 
@@ -29,6 +30,7 @@ from typing import Any
 
 from ...delivery.holders import Held, Holders
 from ...delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal
+from ...delivery.standstill import Standstill
 from ...protocol import limits
 from ...protocol.contents import as_text
 from ...protocol.errors import PzcError, Refused
@@ -46,6 +48,9 @@ PULSE = 0.25
 
 GRACE = 0.4
 """Seconds that a client without way back has to come by another one."""
+
+LOOK = 0.25
+"""Most seconds between two looks at the signs of life, as long as anything is held."""
 
 _DEFAULT_TTL = 30.0
 
@@ -85,6 +90,7 @@ class Presence:
         self._calls = calls
         self.missing: dict[Identity, float] = {}
         self.looking = False
+        self._looks = Standstill(limits.current.call_look, time.monotonic())
         self._lifelines: dict[int, tuple[Lifeline, set[Identity]]] = {}
         self._forget = forget
         self._on_change = on_change
@@ -95,6 +101,7 @@ class Presence:
         self._mute: set[Identity] = set()  # of those, who gave no sign of life since
         self._suspects: dict[Identity, Timer] = {}
         self._alarm: Timer | None = None
+        self._standstill = Standstill(LOOK, time.monotonic())
         self.lock: Lock[Call] = Lock(reads_allowed=reads_allowed)
 
     def words(self) -> dict[str, Callable[[Call, dict[str, Any]], None]]:
@@ -132,7 +139,7 @@ class Presence:
             Refused: when it holds too much.
         """
         with self._mutex:
-            ticket = self._holders.hold(agent, what, release, time.monotonic())
+            ticket = self._holders.hold(agent, what, release, self._look_at_time())
         self._set_alarm()
         return ticket
 
@@ -148,8 +155,8 @@ class Presence:
         takeover = bool(content.get("takeover"))
         if takeover:
             authorize(request.caller.key, Role.ADMIN)
-        now, wall = time.monotonic(), time.time()
         with self._mutex:
+            now, wall = self._look_at_time(), time.time()
             if takeover:
                 outcome, events = self.lock.takeover(owner, ttl, reason, request, now, wall)
             else:
@@ -166,7 +173,7 @@ class Presence:
         owner = _owner(request, content)
         let_go = self.lock.give_up if content.get("given_up") else self.lock.release
         with self._mutex:
-            held, events = let_go(owner, time.monotonic())
+            held, events = let_go(owner, self._look_at_time())
             if held:
                 self._mute.discard(owner.identity)
                 self._holders.drop(self._granted.pop(owner.identity, -1))
@@ -174,8 +181,9 @@ class Presence:
         self._replies.reply(request, {"pzc": "unlock", "held": held})
 
     def _on_alive(self, request: Call, _: dict[str, Any]) -> None:
-        agent, now = request.caller.identity, time.monotonic()
+        agent = request.caller.identity
         with self._mutex:
+            now = self._look_at_time()
             suspect = self._suspects.pop(agent, None)
             self._mute.discard(agent)
             self._holders.touch(agent, now)
@@ -203,9 +211,9 @@ class Presence:
 
     def gone(self, agent: Identity) -> None:
         """An agent is dead: release what it held, cancel what it asked for; I/O thread."""
-        now = time.monotonic()
         self.missing.pop(agent, None)
         with self._mutex:
+            now = self._look_at_time()
             suspect = self._suspects.pop(agent, None)
             released, _ = self._forget_holder(agent)
             events = self.lock.gone(agent, now)
@@ -231,7 +239,7 @@ class Presence:
             ]
             if not times:
                 return
-            due = min(times)
+            due = min(time.monotonic() + LOOK, *times)
             if self._alarm is not None:
                 if self._alarm.due <= due:
                     return
@@ -239,8 +247,8 @@ class Presence:
             self._alarm = self._loop.call_later(max(0.0, due - time.monotonic()), self._ring)
 
     def _ring(self) -> None:
-        now = time.monotonic()
         with self._mutex:
+            now = self._look_at_time()
             self._alarm = None
             events = self.lock.expire(now)
             silent: list[tuple[Identity, list[Held[Callable[[], None]]]]] = []
@@ -257,6 +265,14 @@ class Presence:
             if any(held.what not in (_SIGN, _GRANT) for held in released):
                 self._release(agent, [held.release for held in released])
         self._set_alarm()
+
+    def _look_at_time(self) -> float:
+        """The time; whoever was heard of before this process stood still is excused. With the mutex."""
+        now = time.monotonic()
+        stood = self._standstill.look(now)
+        self.lock.excuse(stood)
+        self._holders.excuse(stood, now)
+        return now
 
     def _forget_holder(self, agent: Identity) -> tuple[list[Held[Callable[[], None]]], bool]:
         """What an agent held, and whether it was silent since it was given the lock; with the mutex."""
@@ -325,6 +341,7 @@ class Presence:
     def look(self) -> None:
         """Look at the callers of what runs now and then, until nothing runs; any thread."""
         self.looking = True
+        self._looks = Standstill(limits.current.call_look, time.monotonic())
         self._loop.call_later(limits.current.call_look, self._look)
 
     def _look(self) -> None:
@@ -333,11 +350,14 @@ class Presence:
         left = {call.caller.identity: call.caller.carrier.kind for call in late if self._has_left(call)}
         for agent, kind in left.items():
             self.missing.setdefault(agent, now + (most.way_lost if kind == "tcp" else most.silence))
+        stood = self._looks.look(now)
         for agent, until in list(self.missing.items()):
             if agent not in left:
                 self.missing.pop(agent, None)
-            elif now >= until:
+            elif now >= until + stood:
                 self.gone(agent)
+            else:
+                self.missing[agent] = until + stood
         if late or len(self._calls):
             self._loop.call_later(most.call_look, self._look)
         else:

@@ -88,7 +88,7 @@ class Collector:
     def tell(self) -> dict[str, Any]:
         """See `LabState.tell`."""
         with self._lock:
-            return self._state.tell(time.time())
+            return self._state.tell(time.monotonic())
 
     def is_busy(self, name: str) -> bool:
         """Whether calls run or wait at an agent."""
@@ -135,7 +135,7 @@ class Collector:
             wait_all: return when all have answered, or their time is over; else when whoever answered
                 within `every` did.
         """
-        now = time.time()
+        now = time.monotonic()
         reads = [as_table(each.get("link")) for each in self.agent.statistics()["subscriptions"]]
         self._links = frozenset(str(link["link"]) for link in reads if link)
         with self._lock:
@@ -150,7 +150,7 @@ class Collector:
         asked = list(self._asked.values())
         wait(asked, _ROUND if wait_all else self._every)
         with self._lock:
-            self._state.clean(time.time())
+            self._state.clean(time.monotonic())
         for call in self.after:
             call()
 
@@ -181,10 +181,10 @@ class Collector:
         except Exception as exc:  # what an agent answers may be anything
             if not self._stopped.is_set():
                 with self._lock:
-                    self._state.fail(name, describe(exc), time.time())
+                    self._state.fail(name, describe(exc), time.monotonic())
             return
         with self._lock:
-            self._state.hear(name, told, time.time())
+            self._state.hear(name, told, time.monotonic())
 
     def _told(self, name: str) -> Told:
         deadline = time.monotonic() + self.patience
@@ -198,7 +198,8 @@ class Collector:
         running: tuple[Any, ...] = ()
         if calls.get("running") or calls.get("waiting"):
             answer = as_table(self.agent.request(peer.endpoint, {"pzc": "running"}, left()))
-            running = tuple(as_table(each) for each in as_list(answer.get("running")))
+            at = {"at": time.time()}
+            running = tuple({**as_table(each), **at} for each in as_list(answer.get("running")))
         return Told(_about(name, peer), statistics, running)
 
     def close(self) -> None:

@@ -132,7 +132,7 @@ class Feeds:
 
         def take(notification: Notification) -> None:
             with self._collector.state() as state:
-                state.take(agent, topic, notification.content, time.time())
+                state.take(agent, topic, notification.content, time.monotonic())
 
         return take
 

@@ -152,7 +152,7 @@ class Live:
             self.points.append((now, self.number))
         if content is None or isinstance(content, bool | int | float | str):
             self._plain, self._text, self._image = content, "", None
-        elif abs(now - self._digested) >= DIGEST:  # the clock may have been set back
+        elif now - self._digested >= DIGEST:
             self._digested, self._plain = now, None
             self._text, self._image = to_line(content)[:TEXT], image_of(content)
 

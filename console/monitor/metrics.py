@@ -55,7 +55,7 @@ class Metrics:
     def collect(self) -> Iterable[Family]:
         """All families, as the state is now."""
         with self._state() as state:
-            told = state.tell(time.time())
+            told = state.tell(time.monotonic())
             numbers = [
                 ((agent, topic), live.number)
                 for (agent, topic), live in state.lives.items() if live.number is not None and not live.error

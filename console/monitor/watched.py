@@ -1,4 +1,7 @@
-"""Watched: one agent as it was last heard. Pure: no socket, clock or screen; times are given in seconds."""
+"""Watched: one agent as it was last heard. Pure: no socket, clock or screen.
+
+Times are given in seconds of a clock that nobody sets: a step of the wall clock is no pause of anybody.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Told(NamedTuple):
     Attributes:
         about: ``endpoint name agent_id epoch type serves kind host pid`` of its handshake.
         statistics: as `Agent.statistics`.
-        running: calls that run or wait, as the word ``running`` tells them.
+        running: calls that run or wait, as the word ``running`` tells them; ``at`` in Unix seconds.
     """
 
     about: Mapping[str, Any]
@@ -54,10 +57,7 @@ def short(value: object, most: int = 200) -> str:
 
 
 class Growth:
-    """A count that only grows, and by how much it did in the last `WINDOW`; a restart begins at 0.
-
-    After the clock was set back, it begins with what it is then.
-    """
+    """A count that only grows, and by how much it did in the last `WINDOW`; a restart begins at 0."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque(maxlen=64)
@@ -67,8 +67,6 @@ class Growth:
         if self._seen and total < self._seen[-1][1]:
             self._seen.clear()
             self._seen.append((now, 0))
-        elif self._seen and now < self._seen[-1][0]:
-            self._seen.clear()
         if len(self._seen) < 2 or now - self._seen[-2][0] >= WINDOW / 60:
             self._seen.append((now, total))
         else:
@@ -119,12 +117,9 @@ class Topic:
         if not self.told or published != self.told["published"]:
             if self.changed_at is not None:
                 interval = now - self.changed_at
-                if interval < 0.0:  # the clock was set back: what was seen tells nothing any more
-                    self.intervals, self.longest, self.total = 0, 0.0, 0.0
-                else:
-                    self.intervals += 1
-                    self.longest = max(self.longest, interval)
-                    self.total += interval
+                self.intervals += 1
+                self.longest = max(self.longest, interval)
+                self.total += interval
             self.changed_at = now if published else None
         self.told = {
             "published": published, "rate_hz": number(told.get("rate_hz")),
@@ -206,7 +201,7 @@ class Watched:
             if isinstance(count, str) and count.startswith("refused_") and len(self.refused) < MOST_CALLS:
                 reason = short(count.removeprefix("refused_"))
                 self.refused.setdefault(reason, Growth()).add(now, int(number(total)))
-        self.running = [_call(each, now) for each in told.running[:MOST_CALLS]]
+        self.running = [_call(each) for each in told.running[:MOST_CALLS]]
         self.lock = _lock(calls.get("lock"))
         self._hear_topics(as_table(told.statistics.get("topics")), now)
         subscriptions = [as_table(each) for each in as_list(told.statistics.get("subscriptions"))]
@@ -296,11 +291,11 @@ class Watched:
         }  # fmt: skip
 
 
-def _call(told: Mapping[str, Any], now: float) -> dict[str, Any]:
+def _call(told: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         name: short(told.get(name)) for name in ("member", "caller", "state", "agent", "id")
     }
-    return {**found, "since": number(told.get("since")), "at": now}
+    return {**found, "since": number(told.get("since")), "at": number(told.get("at"))}
 
 
 def _lock(told: object) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from pzc.console.monitor.lines import state_of
 from pzc.console.monitor.live import HISTORY, Live, image_of, range_of, unit_of
 from pzc.console.monitor.metrics import Metrics
 from pzc.console.monitor.state import MOST_AGENTS, MOST_LINES, LabState
-from pzc.console.monitor.watched import REGULAR, Growth, Told, Topic
+from pzc.console.monitor.watched import Told
 from pzc.console.values import to_json
 from pzc.protocol.errors import RemoteError
 
@@ -297,28 +297,6 @@ def test_what_was_dropped_for_the_monitor_itself_is_left_out() -> None:
     statistics: dict[str, Any] = {"topics": topics, "links": {"links": links}}
     leave_out(statistics, {"ours"})
     assert statistics["topics"] == {"v": {"dropped": 3}, "w": {"dropped": 1}}
-
-
-def test_an_array_is_shown_anew_after_the_clock_was_set_back() -> None:
-    live = Live()
-    for value, now in ((1.0, 5000.0), (2.0, 1000.0)):
-        live.take(np.full((1, 1), value), now)
-    assert live.tell(1000.0)["text"] == "<float64 (1, 1): [[2.0]]>"
-
-
-def test_a_count_grows_as_before_after_the_clock_was_set_back() -> None:
-    growth = Growth()
-    for now, total in ((5000.0, 10), (5001.0, 20), (1002.0, 30), (1003.0, 40)):
-        growth.add(now, total)
-    assert growth.rate() == 10.0
-
-
-def test_a_topic_that_ends_is_told_although_the_clock_was_set_back_before() -> None:
-    topic = Topic()
-    for start in (5000, 1000):
-        for step in range(REGULAR + 2):
-            topic.hear({"published": start + step}, float(start + step))
-    assert topic.silence(1100.0) > 0
 
 
 @pytest.mark.parametrize("newest", [float("nan"), float("inf"), "off", RemoteError("OSError", "no route")])

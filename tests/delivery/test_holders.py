@@ -81,6 +81,13 @@ def test_holding_more_is_no_sign_of_life() -> None:
     assert holders.silent(2, 0.75) == [A]
 
 
+def test_nobody_was_silent_while_whoever_asks_stood_still() -> None:
+    holders: Holders[str] = Holders()
+    holders.hold(A, "lock", "unlock", 0)
+    holders.excuse(8.0, 9.0)
+    assert (holders.silent(9, 4), holders.next_due(4)) == ([], 12)
+
+
 def test_an_agent_that_holds_nothing_is_never_silent() -> None:
     holders: Holders[str] = Holders()
     holders.touch(A, 1)

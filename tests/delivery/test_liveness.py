@@ -23,6 +23,7 @@ def test_a_stalled_end_that_is_heard_is_alive() -> None:
 
 def test_what_a_lost_end_says_is_too_late() -> None:
     link = Liveness(0.0)
+    assert [link.look(now) for now in (1.0, 2.0, 3.0)] == ["alive", "alive", "stalled"]
     link.heard(4.0)
     assert link.state(4.0) == "lost"
 

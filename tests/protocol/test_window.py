@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from pzc.protocol.errors import ReplayedMessage
 from pzc.protocol.ids import Stamp
-from pzc.protocol.window import HORIZON_MS, ReplayWindow, SeenSignatures
+from pzc.protocol.window import HORIZON_MS, QUIET, ReplayWindow, SeenSignatures
 
 from tests.effort import many
 
@@ -17,7 +17,7 @@ NOW = 1_700_000_000_000
 
 
 def remembered(window: ReplayWindow) -> Any:
-    return window._senders.get("k", ("k", "a", 1))
+    return window._rooms["k"].senders.get(("k", "a", 1)) if "k" in window._rooms else None
 
 
 def admitted(window: ReplayWindow, stamp: Stamp, sender: str = "a", key_id: str = "k") -> bool:
@@ -76,7 +76,7 @@ class Traffic(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_bounded(self) -> None:
-        state = self.window._senders.get("k", ("k", "a", 1))
+        state = remembered(self.window)
         if state is not None:
             assert len(state.current) <= self.depth
             assert len(state.previous) <= self.depth
@@ -152,6 +152,69 @@ def test_the_sender_that_was_heard_least_recently_is_forgotten_first() -> None:
     assert admitted(window, stamp, "c")
     assert len(window) == 2
     assert not admitted(window, stamp, "a")
+
+
+def test_a_sender_whose_clock_is_ahead_shuts_out_nobody_when_there_is_no_room() -> None:
+    window = ReplayWindow(max_senders=2)
+    assert admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
+    assert all(admitted(window, Stamp(NOW + number, 1, 1), f"s{number}") for number in range(5))
+    assert not admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
+
+
+def test_a_sender_whose_clock_is_behind_stays_as_long_as_it_speaks() -> None:
+    window = ReplayWindow(max_senders=QUIET + 1)
+    for number in range(3 * QUIET):
+        assert admitted(window, Stamp(NOW + number, 1, 1), f"s{number}")
+        assert admitted(window, Stamp(NOW - 3_600_000, number, 1), "behind")
+
+
+def test_what_a_sender_sent_before_it_was_forgotten_is_refused_after_it_came_back() -> None:
+    window = ReplayWindow(max_senders=1)
+    assert admitted(window, Stamp(NOW, 1, 1), "a")
+    assert admitted(window, Stamp(NOW + 1, 1, 1), "b")
+    assert admitted(window, Stamp(NOW + 2, 2, 1), "a")
+    assert not admitted(window, Stamp(NOW, 1, 1), "a")
+
+
+class Crowd(RuleBasedStateMachine):
+    """More senders of one key than there is room for, whose clocks differ, and a network that repeats."""
+
+    delivered = Bundle("delivered")
+    most = 3
+
+    @initialize()
+    def start(self) -> None:
+        self.window = ReplayWindow(max_senders=self.most)
+        self.time = NOW
+        self.counter = 0
+        self.newest: dict[str, int] = {}
+
+    @rule(target=delivered, sender=st.sampled_from("abcdefgh"), step=st.integers(0, 5))
+    def say(self, sender: str, step: int) -> tuple[str, Stamp, bool]:
+        self.time += step
+        self.counter += 1
+        ahead = {"a": 40, "b": 100, "h": -20}.get(sender, 0)
+        stamp = Stamp(self.time + ahead, self.counter, 1)
+        taken = admitted(self.window, stamp, sender)
+        reached = [each for each in self.newest.values() if each >= stamp.ms]
+        assert taken or len(reached) >= self.most, "only a time that enough have reached shuts others out"
+        if taken:
+            self.newest[sender] = max(stamp.ms, self.newest.get(sender, 0))
+        return sender, stamp, taken
+
+    @rule(said=delivered)
+    def repeat(self, said: tuple[str, Stamp, bool]) -> None:
+        sender, stamp, taken = said
+        if taken:
+            assert not admitted(self.window, stamp, sender)
+
+    @invariant()
+    def memory_is_bounded(self) -> None:
+        assert len(self.window) <= self.most
+
+
+TestCrowd = Crowd.TestCase
+TestCrowd.settings = settings(max_examples=many(150), stateful_step_count=60)
 
 
 def test_what_was_forgotten_of_a_sender_is_refused_and_what_is_newer_is_not() -> None:

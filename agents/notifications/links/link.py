@@ -341,12 +341,13 @@ class Link:
         if self._over.is_set():
             return True
         now, transport = monotonic(), self._transport
+        state = self._liveness.look(now)
         if transport is not None and transport.kind == "unix":
-            if self._liveness.state(now) == "lost":
+            if state == "lost":
                 transport.close()
             elif self._liveness.beat_due(now + limits.current.link_look / 4):  # not a whole look late
                 self._acknowledgements.say(always=True)
-        if self._liveness.state(now) == "lost" and not self._lost and self.kind != "inproc":
+        if state == "lost" and not self._lost and self.kind != "inproc":
             self._lost = True
             reason = f"{self.peer.endpoint} has been unreachable for {self._liveness.silence(now):.0f} s"
             for share in self._shares:

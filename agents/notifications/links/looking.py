@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterable
 
+from ....delivery.standstill import Standstill
 from ....protocol import limits
 from ....transport.counters import Counters
 from ....transport.loop import Loop
@@ -32,17 +33,21 @@ class Looking:
         self._subscribers = subscribers
         self._loop = loop
         self._looking = False
+        self._standstill = Standstill(limits.current.link_look, time.monotonic())
 
     def watch(self) -> None:
         """Look at signs of life from now on, as long as there are links; any thread."""
         if not self._looking:
             self._looking = True
+            self._standstill = Standstill(limits.current.link_look, time.monotonic())
             self._loop.call_later(until_next(limits.current.link_look), self._look)
 
     def _look(self) -> bool:
         now, quiet = time.monotonic(), True
+        stood = self._standstill.look(now)
         for subscriber in self._subscribers.all():
             try:
+                subscriber.excuse(stood, now)
                 quiet = self._look_at(subscriber, now) and quiet
             except Exception:  # the others are looked at all the same, and this one again
                 logger.exception("%r could not be looked after", subscriber)
@@ -90,7 +95,7 @@ class Looking:
             self._subscribers.end(subscriber, "it was silent for too long")
         elif subscriber.queue.suspended:
             return True
-        elif subscriber.liveness.state(now) == "lost":
+        elif subscriber.liveness.look(now) == "lost":
             self._subscribers.suspend(
                 subscriber, f"it has been silent for {subscriber.liveness.silence(now):.1f} s"
             )

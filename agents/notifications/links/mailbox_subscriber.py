@@ -153,6 +153,11 @@ class MailboxSubscriber(Subscriber):
         """Its reader gave a sign of life."""
         self.heard_at = max(self.heard_at, now)
 
+    def excuse(self, seconds: float, now: float) -> None:
+        """See `Subscriber.excuse`."""
+        super().excuse(seconds, now)
+        self.heard_at, self.said_at = (min(at + seconds, now) for at in (self.heard_at, self.said_at))
+
     # --- messages: with the lock ---------------------------------------------------------------------
 
     def post(self, record: Record, claims: tuple[Kept, ...], now: float) -> None:

@@ -200,6 +200,10 @@ class Subscriber(ABC):
         """Its reader gave a sign of life."""
         self.liveness.heard(now)
 
+    def excuse(self, seconds: float, now: float) -> None:
+        """The publisher stood still for so long, until now: its reader was not silent then."""
+        self._alone_since = min(self._alone_since + seconds, now)
+
     def lose_transport(self, transport: Transport, now: float) -> None:
         """The transport is no more; the reader may come back by another."""
         if self.transport is transport:

@@ -236,7 +236,7 @@ class Acting:
             except Exception as exc:  # what the instrument raised
                 content = RemoteError(type(exc).__name__, str(exc))
             with self._mutex:
-                self._lives.setdefault((agent, path), Live()).take(content, time.time())
+                self._lives.setdefault((agent, path), Live()).take(content, time.monotonic())
             if isinstance(content, RemoteError) and content.args and self._busy(agent):
                 return  # somebody works there: what is left is read later
 

@@ -260,7 +260,10 @@ class MonitorPage:
         self._acting.read(opened)
         reads = self._acting.reads()
         with self._collector.state() as state:
-            message = page.news(state, reads, time.time())
+            now = time.monotonic()
+            message = page.news(state, reads, now)
+        for line in message.get("log", ()):
+            line["at"] += time.time() - now  # for people
         held = self._acting.held(self._pages.get(page, ""))
         return {**message, "held": held}
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, Protocol, Server, attach, lock
+from pzc import Agent, CallTimeout, Protocol, Server, attach, lock
 
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, until
 
 logger = logging.getLogger("tests.faults")
 
@@ -63,6 +63,9 @@ class Bench:
 
     def step(self) -> int:
         return 7
+
+    def stand(self) -> None:
+        assert self.closed.wait(TIMEOUT)
 
 
 class Held:
@@ -148,3 +151,51 @@ def test_a_frozen_client_loses_its_streams_and_waiting_calls_after_four_seconds_
         assert 5.5 < expired < 7.0
         assert client.bench.calls == 1
     logger.info("seconds until streams and calls were gone, and the lock: %s", (silent, expired))
+
+
+WAITS = """
+import sys, threading
+from pzc import Protocol, Proxy
+
+endpoint, key = sys.argv[1:]
+proxies = [Proxy(endpoint, protocol=Protocol(key), transport=way, timeout=2.0) for way in ("unix", "tcp")]
+outcomes = []
+
+def call(wait):
+    try:
+        outcomes.append(wait())
+    except Exception as error:
+        outcomes.append(type(error).__name__)
+
+threads = [threading.Thread(target=call, args=[proxy.wait]) for proxy in proxies for _ in range(20)]
+for thread in threads:
+    thread.start()
+for future in [proxy.wait.future() for proxy in proxies for _ in range(20)]:
+    call(future.result)
+for thread in threads:
+    thread.join()
+print(*set(outcomes), flush=True)
+"""
+
+
+def test_answers_that_came_while_a_client_stood_still_for_longer_than_its_timeout_are_given() -> None:
+    bench = Bench()
+    with (
+        Server(bench, protocol=Protocol(KEY), concurrency=80) as server,
+        proxied(server.rep_endpoint, protocol=Protocol(KEY)) as observer,
+        subprocess.Popen(
+            [sys.executable, "-c", WAITS, server.rep_endpoint, KEY], stdout=subprocess.PIPE, text=True
+        ) as process,
+    ):
+        try:
+            until(lambda: server.statistics()["calls"]["running"] == 80)
+            process.send_signal(signal.SIGSTOP)
+            bench.opened.set()
+            with pytest.raises(CallTimeout):  # for so long
+                observer.stand.options(timeout=2.5)()
+            process.send_signal(signal.SIGCONT)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "through\n"
+        finally:
+            process.kill()
+            bench.closed.set()

@@ -34,6 +34,7 @@ from tests.contract.rigs.calling import (
     proxied,
     served,
 )
+from tests.contract.rigs.pairs import OUTSIDE
 
 guarded, protocol_of = roles.guarded, roles.protocol_of
 
@@ -360,6 +361,20 @@ def test_a_lock_whose_request_timed_out_leaves_the_next_one_alone() -> None:
             child.thaw()
             with lock(psu, wait=TIMEOUT):
                 assert [ramp(2) for _ in range(5)] == [4] * 5
+
+
+@pytest.mark.parametrize("transport", OUTSIDE)
+def test_a_server_that_stood_still_for_longer_than_the_ttl_leaves_the_lock_to_its_holder(
+    transport: str,
+) -> None:
+    with ServerProcess("Instrument") as child:
+        with proxied(child.endpoint, protocol=Protocol(KEY), timeout=TIMEOUT, transport=transport) as psu:
+            with lock(psu, ttl=1.0):
+                child.freeze()
+                with pytest.raises((CallTimeout, PeerLost)):
+                    psu.ramp.options(timeout=2.0)(2)
+                child.thaw()
+                assert psu.ramp(2) == 4
 
 
 def test_a_lock_is_given_back_in_time_when_a_call_under_it_does_not_end() -> None:

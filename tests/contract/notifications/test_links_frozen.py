@@ -1,4 +1,4 @@
-"""Links whose one end stands still for a moment that is too short to be taken for its death."""
+"""Links whose one end stands still for a moment that is too short to be taken for its death; or long enough, for whoever did not."""
 
 from __future__ import annotations
 
@@ -76,3 +76,21 @@ def test_a_publisher_that_stalled_and_comes_back_has_the_same_link_and_lost_noth
     (after,) = publisher.ask("statistics")["links"]
     assert (after["link"], after["transport"]) == (before["link"], way)
     assert publisher.ask("statistics")["counts"]["links_opened"] == 1
+
+
+SHORT = {"silence": 1.0, "sign_of_life": 0.1, "link_look": 0.05}
+
+
+@over_a_wire
+def test_a_publisher_that_stood_still_for_long_takes_no_reader_for_dead(workers: Workers, way: str) -> None:
+    with Timings(**SHORT):
+        reader = workers.start(timings=SHORT)
+        publisher, endpoint = workers.publisher(timings=SHORT)
+        reader.ask("subscribe", "t", endpoint, "t", LONG, way, "hash")
+        publisher.ask("publish", "t", [LARGE] * 10)
+        publisher.freeze()
+        reader.ask("wait_for", "t", "lost", 1)
+        publisher.thaw()
+        publisher.ask("publish", "t", [LARGE] * 10, 11)
+        assert reader.ask("account", "t", 20) == (20, 0, expected(20))
+        assert publisher.ask("statistics")["counts"].get("links_suspended", 0) == 0
