@@ -228,7 +228,7 @@ def run_restart(args: argparse.Namespace) -> int:
         if all(row["state"] == "running" for row in lab.status() if not names or row["name"] in names):
             return 0
     file = read_lab(path)
-    return show(_rows(file, Places(path), _wanted(file, names)), as_json=False)
+    return show(_rows(file, Places(path), names), as_json=False)
 
 
 def run_check(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 ALL = "*"
 """Topic of a subscription to all topics."""
@@ -72,7 +72,7 @@ class Interests(Generic[W]):
             others = entities.get(key)
             self._count += others is None
             if isinstance(others, _Crowd):
-                others.add(who)
+                cast("_Crowd[W]", others).add(who)
             elif others is None and key is not None:
                 entities[key] = who
             else:
@@ -87,9 +87,10 @@ class Interests(Generic[W]):
         for key in _each(keys):
             found = entities.get(key)
             if isinstance(found, _Crowd):
-                found.discard(who)
-                if len(found.each) <= _FEW:
-                    entities[key] = found.all()
+                crowd = cast("_Crowd[W]", found)
+                crowd.discard(who)
+                if len(crowd.each) <= _FEW:
+                    entities[key] = crowd.all()
                 continue
             group = _group(found)
             left = tuple([other for other in group if other is not who])
@@ -114,7 +115,7 @@ class Interests(Generic[W]):
         """Whether somebody that subscribes to these has not unsubscribed."""
         found = self._topics.get(topic, {}).get(next(iter(_each(keys)), None))
         if isinstance(found, _Crowd):
-            return id(who) in found.each
+            return id(who) in cast("_Crowd[W]", found).each
         return any(other is who for other in _group(found))
 
     def of(self, topic: str) -> list[W]:

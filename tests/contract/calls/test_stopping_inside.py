@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -257,4 +257,4 @@ def test_a_call_that_could_not_be_followed_by_what_is_to_stop_it_does_not_begin(
 
 def test_what_cannot_be_marked_is_told() -> None:
     with pytest.raises(ConfigError, match="cannot be marked: only methods are"):
-        urgent(property(lambda self: self))
+        urgent(cast(Any, property(lambda self: self)))
