@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import os
 import traceback
 from pathlib import Path
@@ -12,7 +11,7 @@ from pzc.protocol import limits
 from pzc.protocol.errors import ConfigError
 from pzc.protocol.keyring import Key, Role
 from pzc.testing import Timings
-from pzc.transport.settings import KNOWN, RESERVED, Settings, config_files, load
+from pzc.transport.settings import KNOWN, Settings, config_files, load
 
 SECRET = "topsecret"  # named, because a traceback shows the lines of this file
 GOOD = {
@@ -161,50 +160,6 @@ def test_an_unusable_value_is_told_with_its_place_and_what_was_expected(
 def test_an_unusable_value_is_shown() -> None:
     with pytest.raises(ConfigError, match="PZC_SER = 'yaml' cannot be used"):
         Settings({"PZC_SER": "yaml"}, {})
-
-
-# --- misspellings ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [
-        ("PZC_KEYS", "PZC_KEY"),
-        ("PZC_TIMOUT", "PZC_TIMEOUT"),
-        ("PZC_SERR", "PZC_SER"),
-        ("PZC_PARTITON", "PZC_PARTITION"),
-    ],
-)
-def test_a_misspelt_variable_is_told_with_what_was_meant(wrong: str, right: str) -> None:
-    (line,) = Settings({wrong: "1"}, {}).complaints()
-    assert line == f"environment variable {wrong} is not known and has no effect: did you mean {right}?"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "right"), [("timout", "timeout"), ("PZC_TIMEOUT", "timeout"), ("tpics", "topics")]
-)
-def test_a_misspelt_key_of_the_file_is_told_with_what_was_meant(wrong: str, right: str) -> None:
-    (line,) = Settings({}, {wrong: 3}, "lab.toml").complaints()
-    assert line == f"lab.toml: {wrong} is not known and has no effect: did you mean {right}?"
-
-
-def test_a_key_of_the_file_that_only_the_environment_has_is_told() -> None:
-    (line,) = Settings({}, {"compiled": 0}, "lab.toml").complaints()
-    assert line == "lab.toml: compiled has no effect: set PZC_COMPILED in the environment"
-
-
-def test_a_variable_like_no_other_is_told_with_all_that_are_known() -> None:
-    (line,) = Settings({"PZC_XYZZY123": "1"}, {}).complaints()
-    assert all(name in line for name in KNOWN)
-
-
-def test_known_reserved_and_foreign_names_are_no_misspellings() -> None:
-    environ = dict.fromkeys(RESERVED, "x") | {"HOME": "/", "PZCKEY": "1", "pzc_key": "1"}
-    assert not Settings(environ, {"partition": "lab", "topics": {"image": {"buffers": 3}}}).complaints()
-
-
-def test_the_value_of_a_misspelt_variable_is_not_shown() -> None:
-    assert SECRET not in Settings({"PZC_KEYY": "topsecret"}, {"kee": "topsecret"}).complaints()[0]
 
 
 # --- keys --------------------------------------------------------------------------------------------
@@ -367,16 +322,6 @@ def test_a_settings_file_that_cannot_be_used_is_named(
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"^settings file {path} {complaint}"):
         load({"PZC_CONFIG": str(path)})
-
-
-def test_each_misspelling_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = write(tmp_path / "lab.toml", "timout = 3")
-    with caplog.at_level(logging.WARNING, "pzc.settings"):
-        load({"PZC_CONFIG": path, "PZC_SEEL": "1"})
-    assert [record.getMessage().split(" is not known")[0] for record in caplog.records] == [
-        "environment variable PZC_SEEL",
-        f"{path}: timout",
-    ]
 
 
 # --- limits ------------------------------------------------------------------------------------------
