@@ -186,7 +186,7 @@ def test_a_topic_is_text(topic: Any) -> None:
         {"throttle": "x"}, {"throttle": 0}, {"timeout": "x"}, {"timeout": None}, {"timeout": float("nan")},
         {"timeout": 1e300}, {"type": 5}, {"type": b"float"}, {"executor": 5}, {"transport": "ipc"},
     ],
-    ids=lambda wrong: "-".join(f"{name} {value}" for name, value in wrong.items()),
+    ids=lambda wrong: "-".join(f"{name} {getattr(value, '__name__', value)}" for name, value in wrong.items()),
 )  # fmt: skip
 @pytest.mark.parametrize("publisher", ["tcp://127.0.0.1:1", "cam*"])
 def test_an_argument_of_the_wrong_kind_is_told_by_name(wrong: dict[str, Any], publisher: str) -> None:
