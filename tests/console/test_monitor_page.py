@@ -247,6 +247,13 @@ def test_urgent_calls_at_an_agent_that_hangs_keep_none_from_another(
     assert all(each.exception(20.0) is not None for each in waiting)
 
 
+def test_nothing_is_connected_by_what_still_runs_when_the_page_ends(psu: str) -> None:
+    operator = Operator(None)
+    operator.close()
+    with pytest.raises(Refused, match="is being ended"):
+        operator.proxy(psu)
+
+
 class Wide:
     """More values than are read at a time."""
 

@@ -61,6 +61,7 @@ class Operator:
         self._proxies: dict[tuple[str, float], Proxy] = {}
         self._wanted: set[tuple[str, str]] = set()  # locks that a session has, or is about to take
         self._locks: dict[tuple[str, str], tuple[Proxy, Lock]] = {}
+        self._closed = False
         self._mutex = threading.Lock()
 
     def proxy(self, endpoint: str, session: str = "", timeout: float = 0.0) -> Proxy:
@@ -72,23 +73,33 @@ class Operator:
             timeout: seconds for one exchange, the first one too; 0 for the operator's own.
 
         Raises:
+            Refused: once closed.
             PzcError: as `Proxy`.
         """
         key = endpoint, timeout or self._timeout
         with self._mutex:
+            self._check_open()
             held = self._locks.get((session, endpoint))
             found = self._proxies.get(key) if held is None else held[0]
         if found is not None:
             return found
         made = Proxy(endpoint, protocol=self._protocol, timeout=key[1])
-        with self._mutex:
-            kept = self._proxies.setdefault(key, made)
-            old = self._proxies.pop(next(iter(self._proxies))) if len(self._proxies) > MOST_PROXIES else None
-        if kept is not made:
-            close(made)
-        if old is not None:
-            close(old)
+        unused = [made]
+        try:
+            with self._mutex:
+                self._check_open()
+                kept = self._proxies.setdefault(key, made)
+                unused = [made] if kept is not made else []
+                if len(self._proxies) > MOST_PROXIES:
+                    unused.append(self._proxies.pop(next(iter(self._proxies))))
+        finally:
+            for each in unused:
+                close(each)
         return kept
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Refused("the page is being ended")
 
     def want(self, endpoint: str, session: str) -> None:
         """A session is about to `take` a lock.
@@ -154,7 +165,7 @@ class Operator:
         """Give everything back, and wait for nobody."""
         with self._mutex:
             proxies = [made for made, _ in self._locks.values()] + list(self._proxies.values())
-            self._wanted, self._locks, self._proxies = set(), {}, {}
+            self._wanted, self._locks, self._proxies, self._closed = set(), {}, {}, True
         for proxy in proxies:
             close(proxy)
 
