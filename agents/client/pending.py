@@ -68,6 +68,7 @@ class Pending(Future[Any]):
         answered: it wants an answer.
         transport: by which it was sent.
         lasting: it may last, so that the server is shown meanwhile that its caller is alive.
+        recovers: its result is asked for when its connection is over.
     """
 
     # What most keep stands here once, instead of being set in each.
@@ -76,7 +77,7 @@ class Pending(Future[Any]):
     made: Any = None
     sent = again = given_up = False
     answered = True
-    lasting = False
+    lasting = recovers = False
     transport: object = None
     note: dict[str, Any] | None = None
 
@@ -135,7 +136,7 @@ class PendingCall(Pending):
         detached: it goes on when nobody waits for it any more.
     """
 
-    lasting = True
+    lasting = recovers = True
     _until: float | None = None
     _lost: BaseException | None = None
 

@@ -1,9 +1,8 @@
 """Pipeline: the requests to one peer that nobody waits for now, many of them in flight.
 
 They go over ZeroMQ, and over a Unix connection of their own once there is one (see `.many`). They are written
-in the order in which they were submitted, as many as wait at once, by whoever may write just now: a thread
-that submits while nothing is under way, or many wait, does; else the I/O thread, as soon as it can, or when a
-part of what is under way has arrived. Replies are found by their ids::
+in their order, as many as wait at once, by whoever may write just now: a thread that submits while nothing is
+under way, or many wait; else the I/O thread, when it can, or some have arrived. Replies are found by ids::
 
     request    event                                          next
     -          submit                                         waiting
@@ -309,8 +308,9 @@ class Pipeline:
     def lose(self, transport: Transport, error: PzcError) -> None:
         """A connection is over; what was sent over it may have run; any thread."""
         self._leave(transport)
-        for entry in self._pending.copy():
-            if entry.transport is transport and self.remove(entry):
+        for entry in [each for each in self._pending.copy() if each.transport is transport]:
+            # Else it is answered once libzmq has connected again.
+            if (entry.recovers or transport is not self._zmq) and self.remove(entry):
                 entry.recover(error)
 
     def _leave(self, transport: Transport) -> None:
