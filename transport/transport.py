@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
+from ..protocol.errors import PeerLost
 from ..protocol.frames import Buffer
 from ..protocol.lazily import np
 
@@ -17,6 +18,10 @@ def plain_memory(size: int) -> bytearray | memoryview:
     if size <= _WORTH_IT:
         return bytearray(size)
     return np.empty(size, np.uint8).data
+
+
+class Disconnected(PeerLost):
+    """A connection is over; nobody but this side says so, and its peer may live."""
 
 
 class Transport(Protocol):

@@ -36,6 +36,7 @@ from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...protocol.values import TRAVELLING
+from ...transport.transport import Disconnected
 from . import answers
 from .interfaces import Owner, Served
 from .sent import explain
@@ -68,7 +69,6 @@ class Pending(Future[Any]):
         answered: it wants an answer.
         transport: by which it was sent.
         lasting: it may last, so that the server is shown meanwhile that its caller is alive.
-        recovers: its result is asked for when its connection is over.
     """
 
     # What most keep stands here once, instead of being set in each.
@@ -77,7 +77,7 @@ class Pending(Future[Any]):
     made: Any = None
     sent = again = given_up = False
     answered = True
-    lasting = recovers = False
+    lasting = False
     transport: object = None
     note: dict[str, Any] | None = None
 
@@ -99,7 +99,7 @@ class Pending(Future[Any]):
 
     def recover(self, error: PzcError) -> None:
         """The connection that it was sent over is lost; any thread."""
-        self.fail(error)
+        self.fail(Disconnected(str(error)) if isinstance(error, PeerLost) else error)
 
     def call_off(self) -> None:
         """Nobody waits for it: what it asked for ends as well, where that can be; any thread."""
@@ -136,7 +136,7 @@ class PendingCall(Pending):
         detached: it goes on when nobody waits for it any more.
     """
 
-    lasting = recovers = True
+    lasting = True
     _until: float | None = None
     _lost: BaseException | None = None
 

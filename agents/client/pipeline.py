@@ -308,9 +308,8 @@ class Pipeline:
     def lose(self, transport: Transport, error: PzcError) -> None:
         """A connection is over; what was sent over it may have run; any thread."""
         self._leave(transport)
-        for entry in [each for each in self._pending.copy() if each.transport is transport]:
-            # Else it is answered once libzmq has connected again.
-            if (entry.recovers or transport is not self._zmq) and self.remove(entry):
+        for entry in self._pending.copy():
+            if entry.transport is transport and self.remove(entry):
                 entry.recover(error)
 
     def _leave(self, transport: Transport) -> None:

@@ -37,7 +37,7 @@ from ....protocol.errors import (
     Refused,
     RemoteProtocolError,
     ReplayedMessage,
-)
+)  # fmt: skip
 from ....protocol.link_messages import LinkMessage, Notify, Open, Report
 from ....protocol.message import Message
 from ....protocol.peer import Peer
@@ -45,17 +45,15 @@ from ....protocol.reply import Reply, accepted, reply_of
 from ....protocol.shown import shown
 from ....transport.descriptors import Starved
 from ....transport.loop import Loop
+from ....transport.transport import Disconnected
 from ...interfaces import Client
 from .reception import Reception
 
-SEND_TIMEOUT = 4.0
-"""Seconds in which a publisher that lives takes a few bytes."""
+SEND_TIMEOUT = REST_TIMEOUT = 4.0
+"""Seconds in which a publisher that lives takes a few bytes, or sends the rest of what it has begun."""
 
 _GRACE = 0.5
 """Seconds behind its time that an answer is still waited for."""
-
-REST_TIMEOUT = 4.0
-"""Seconds in which a publisher that lives sends the rest of a message that it has begun."""
 
 News = Callable[[], Report | None]
 
@@ -119,6 +117,8 @@ def opened(peer: Peer, answer: Future[T], timeout: float | None = 0) -> T:
         return answer.result(timeout)
     except (TimeoutError, ReplayedMessage) as exc:  # its answer may be on the way
         raise CallTimeout(f"{peer.endpoint} did not open a link in time") from exc
+    except Disconnected:
+        raise
     except (PeerLost, RemoteProtocolError) as exc:
         raise LinkOver(str(exc)) from exc
     finally:
