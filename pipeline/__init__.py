@@ -3,7 +3,7 @@
 ::
 
     schema.py    names of a journal's files, columns of the journal and of every table
-    merging.py   rows of several Parquet files as one
+    parquet.py   how files are written, and several as one
     storage.py   files and folders: private, locked, durable
     snapshot.py  the tables as they are now, and SQL over them
     sql.py       DuckDB, without files and network

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..pipeline.arrow import pa, pq
+from ..pipeline.parquet import written_as
 from ..pipeline.schema import JOURNAL, segment_name
 from ..protocol import serializers
 from ..protocol.frames import PZC01, close_header, open_header
@@ -38,8 +39,6 @@ SERIALIZER = "msgpack"
 _START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 _ON_THE_WAY = 2000
 _LATER = 1000
-_REPEATED = ["serializer", "recorder", "publisher", "name", "topic", "epoch", "key_id"]
-_PARQUET: dict[str, Any] = {"compression": "zstd", "use_dictionary": _REPEATED}
 
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -244,7 +243,7 @@ def _write(root: Path, recording: Recording, recorder: str, first: int, rows: _R
     table = _table(recording, recorder, first, rows)
     name = segment_name(recorder, first)
     temporary = root / f".{name}.tmp"
-    pq.write_table(table, temporary, **_PARQUET)
+    pq.write_table(table, temporary, **written_as(table.schema))
     os.replace(temporary, root / name)
     return (root / name).stat().st_size
 

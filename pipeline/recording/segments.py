@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from ...protocol.errors import JournalError
 from ..arrow import pa, pq
-from ..merging import GROUP_ROWS, merge
+from ..parquet import GROUP_ROWS, merge, written_as
 from ..schema import blob_path, segment_name, segments
 from ..storage import Storage, make_private
 from .numbers import Numbers
@@ -31,9 +31,6 @@ BLOB_BYTES = 1 << 20
 
 WRITERS = 4
 """Blobs that are written at the same time: each of them waits for the disk."""
-
-REPEATED = ["serializer", "recorder", "publisher", "name", "topic", "epoch", "key_id", "content_ref"]
-PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "use_dictionary": REPEATED}
 
 _LEFTOVER = re.compile(r"\.(?:segment|blob)-(?P<recorder>.+)-[0-9a-f]+(?:\.to-[0-9]+)?(?:\.parquet)?\.tmp")
 
@@ -59,9 +56,9 @@ def write_segment(
     """
     contents, refs = _store_blobs(directory, recorder, rows.contents, blob_bytes, storage)
     table = numbers.note(rows.table(recorder, first, contents, refs))
-    name = segment_name(recorder, first)
+    name, options = segment_name(recorder, first), written_as(table.schema)
     temporary = directory / f".{name}.tmp"
-    storage.put(temporary, directory / name, lambda file: pq.write_table(table, file, **PARQUET))
+    storage.put(temporary, directory / name, lambda file: pq.write_table(table, file, **options))
     storage.sync(directory)
 
 
@@ -86,7 +83,7 @@ def merge_segments(
         schema = file.schema_arrow
 
     def write(file: BinaryIO) -> None:
-        merge(file, schema, _rows(parts, first, last), PARQUET)
+        merge(file, schema, _rows(parts, first, last))
         file.flush()
         os.utime(file.fileno(), (written, written))
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrow import pa, pc, pq
+from ..parquet import written_as
 from ..schema import ALARMS, DAY, NOTIFICATIONS, QUARANTINE
 from ..storage import Storage, make_private, open_private
 from .summary import File, codes, joined, micros
@@ -25,10 +26,6 @@ _LONGEST = 120
 NEVER = (1 << 63) - 1
 """Greatest time, of what may be of any."""
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
-_REPEATED = [
-    "recorder", "publisher", "name", "topic", "key", "epoch", "dialect", "key_id", "user", "dtype", "rule",
-    "severity", "message", "error", "reason", "serializer", "value_string",
-]  # fmt: skip
 OPEN = 256
 """Files that a task has open at a time at most."""
 
@@ -57,11 +54,6 @@ def folder_of_agent(agent: str) -> str:
 def _folder(day: int, agent: str) -> str:
     """Where a table keeps the rows of an agent and a day (days since 1970)."""
     return f"date={np.datetime64(day, 'D')}/{folder_of_agent(agent)}"
-
-
-def written_as(schema: pa.Schema) -> dict[str, Any]:
-    """How Parquet files of a table are written."""
-    return {"compression": "zstd", "use_dictionary": [name for name in _REPEATED if name in schema.names]}
 
 
 class _Open(NamedTuple):

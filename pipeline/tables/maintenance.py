@@ -19,12 +19,11 @@ from itertools import chain
 from pathlib import Path
 
 from ..arrow import pa, pq
-from ..merging import GROUP_ROWS, merge
+from ..parquet import GROUP_ROWS, by_number, merge
 from ..schema import TABLES
 from ..storage import make_private, open_private
 from .commit_log import Commit
 from .committer import Committer
-from .files import written_as
 from .folders import Folders
 from .summary import File
 
@@ -106,10 +105,10 @@ class Maintenance:
         place = f"{first.place.rpartition('/')[0]}/{name}"
         path = committer.clear() / place
         make_private(path.parent)
-        schema = TABLES[first.table]
+        schema = by_number(TABLES[first.table])
         rows = chain.from_iterable(_read(committer.root / file.place, schema) for file in files)
         with open_private(path, "wb") as sink:
-            merge(sink, schema, rows, written_as(schema))
+            merge(sink, schema, rows)
         committer.storage.sync(path)
         ends = min(file.first for file in files), max(file.last for file in files)
         return File(place, sum(file.rows for file in files), path.stat().st_size, *ends)
@@ -118,7 +117,8 @@ class Maintenance:
 def _read(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a file with all columns of its table, also of those that were added later."""
     try:
-        with pq.ParquetFile(path) as file:
+        numbered = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+        with pq.ParquetFile(path, read_dictionary=numbered) as file:
             for batch in file.iter_batches(GROUP_ROWS):
                 columns = [
                     batch.column(field.name).cast(field.type)
