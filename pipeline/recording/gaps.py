@@ -53,6 +53,12 @@ class GapRow:
     count: int
     reason: str
 
+    def __str__(self) -> str:
+        of = f"{self.name or self.publisher} {self.topic}"
+        if not self.count:
+            return f"what {of} published before it was met again is missing: {self.reason}"
+        return f"{self.count} notifications of {of} are missing: {self.reason}"
+
 
 class GapLog:
     """Appends gaps to the file of one recorder; safe from any thread.

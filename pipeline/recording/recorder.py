@@ -210,11 +210,10 @@ class Recorder:
         self._note(publisher, topic, gap, "restarted" if gap.restarted else "lost")
 
     def _note(self, publisher: str, topic: str, gap: Gap, reason: str) -> None:
-        name, count = self._names.get(publisher, ""), gap.count
-        self.gaps.add(
-            GapRow(time.time(), publisher, name, gap.epoch, topic, gap.first, gap.last, count, reason)
-        )
-        logger.warning("%d notifications of %s %s are missing: %s", count, name or publisher, topic, reason)
+        name = self._names.get(publisher, "")
+        row = GapRow(time.time(), publisher, name, gap.epoch, topic, gap.first, gap.last, gap.count, reason)
+        self.gaps.add(row)
+        logger.warning("%s", row)
         self._news.set()
 
     # --- the disk: in a thread of its own ------------------------------------------------------------

@@ -229,6 +229,15 @@ def test_gaps_come_back_as_they_were_told_and_once(tmp_path: Path) -> None:
     assert read_gaps(tmp_path) == [a_gap(1), a_gap(2, 5)]
 
 
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(0, "what scope t published before it was met again is"), (3, "3 notifications of scope t are")],
+)
+def test_a_gap_says_what_is_missing(count: int, told: str) -> None:
+    """After a restart nobody knows how many."""
+    assert str(GapRow(1.5, "a", "scope", 7, "t", 0, 0, count, "restarted")) == f"{told} missing: restarted"
+
+
 def test_half_a_line_of_a_killed_recorder_costs_no_other_line(tmp_path: Path) -> None:
     path = tmp_path / "_gaps-r.jsonl"
     path.write_text(json.dumps({"at": 1.0})[:-3])
