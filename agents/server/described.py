@@ -50,6 +50,7 @@ _LONGEST_DEFAULT = 200
 _MOST_ENUMS = 20
 _MOST_MEMBERS = 200
 _WRAPPERS = (typing.Annotated, typing.ClassVar, typing.Final)
+_ALIAS: Any = getattr(typing, "TypeAliasType", ())  # of the statement ``type``, which Python 3.12 brought
 
 
 class Texts:
@@ -63,6 +64,7 @@ class Texts:
         self.names: dict[str, str] = {}
         self.enums: dict[str, dict[str, Any]] = {}
         self._scope = scope
+        self._resolving: set[object] = set()
 
     def of(self, annotation: Any) -> str:
         """Text of an annotation or type."""
@@ -78,12 +80,26 @@ class Texts:
             return self.of(annotation.__supertype__)
         self.meet(annotation)
         origin = typing.get_origin(annotation)
+        if isinstance(alias := origin or annotation, _ALIAS):
+            return self._resolved(alias, typing.get_args(annotation))
         return full_name(annotation) if origin is None else self._generic(origin, typing.get_args(annotation))
 
     def meet(self, thing: object) -> None:
         """Tell what is in a class if that is an enum."""
         if isinstance(thing, EnumType) and thing.__members__ and len(self.enums) < _MOST_ENUMS:
             self.enums[full_name(thing)] = described_enum(cast("type[Enum]", thing))
+
+    def _resolved(self, alias: Any, args: tuple[Any, ...]) -> str:
+        """Text of what an alias stands for, evaluated only now; unknown within itself."""
+        if alias in self._resolving:
+            return UNKNOWN
+        self._resolving.add(alias)
+        try:
+            return self.of(alias.__value__[args] if args else alias.__value__)
+        except Exception:
+            return UNKNOWN
+        finally:
+            self._resolving.discard(alias)
 
     def _generic(self, origin: Any, args: tuple[Any, ...]) -> str:
         if not args:

@@ -40,9 +40,19 @@ class InOrder:
         return set, (self.items,)
 
 
+class Raised:
+    """An exception that is pickled without a state; from Python 3.12 on an AttributeError has one."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.arguments = arguments
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return AttributeError, self.arguments
+
+
 class Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        return InOrder if name == "set" else super().find_class(module, name)
+        return {"set": InOrder, "AttributeError": Raised}.get(name) or super().find_class(module, name)
 
 
 def frames_of(entry: dict[str, Any]) -> list[bytes]:
