@@ -58,6 +58,23 @@ def test_up_returns_when_all_run_and_down_when_all_have_ended(bench: Bench) -> N
     assert not any(map(is_there, pids))
 
 
+def test_a_lab_that_a_service_started_is_the_one_of_whoever_logs_in(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir(mode=0o700)
+    service = Bench(tmp_path, XDG_RUNTIME_DIR="")
+    login = Bench(tmp_path, XDG_RUNTIME_DIR=str(tmp_path / "run"))
+    service.write(SUPPLY)
+    assert service.run("up").status == 0
+    try:
+        assert login.row("psu")["state"] == "running"
+        pid = login.row("psu")["pid"]
+        assert login.run("up").status == 0
+        assert service.row("psu")["pid"] == login.row("psu")["pid"] == pid
+        assert login.run("down").status == 0
+        assert not is_there(pid)
+    finally:
+        service.run("down")
+
+
 def test_a_lab_whose_log_cannot_be_written_says_so(bench: Bench) -> None:
     bench.write(SUPPLY)
     assert bench.run("up").status == 0

@@ -58,12 +58,13 @@ class Bench:
 
     Args:
         folder: of the file.
+        variables: of the commands, beside their folders.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder
         self._environment = {
-            "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config"),
+            "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config"), **variables,
         }  # fmt: skip
         (folder / "bench.py").write_text(BENCH, encoding="utf-8")
 
