@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -129,7 +129,7 @@ class MonitorPage:
         self._ended.set()
 
     def _user(self, asked: Request | WebSocket) -> User:
-        user = self._access.user(asked.cookies.get(COOKIE, ""))
+        user = self._access.user(_cookie(asked))
         if user is None:
             raise HTTPException(401, "a token is needed")
         return user
@@ -155,12 +155,12 @@ class MonitorPage:
             return Told({"error": "nobody has this token"}, 401)
         answer = Told({})
         answer.set_cookie(
-            COOKIE, session, httponly=True, samesite="strict", secure=self._access.secure, path="/"
+            _name(request), session, httponly=True, samesite="strict", secure=self._access.secure, path="/"
         )
         return answer
 
     async def _logout(self, request: Request) -> Response:
-        self._access.end(request.cookies.get(COOKIE, ""))
+        self._access.end(_cookie(request))
         return Told({})
 
     async def _panel(self, request: Request) -> Response:
@@ -174,7 +174,7 @@ class MonitorPage:
         return Told(panel)
 
     async def _act(self, request: Request) -> Response:
-        user, session = self._user(request), request.cookies.get(COOKIE, "")
+        user, session = self._user(request), _cookie(request)
         asked = await _json(request)
         agent = str(asked.get("agent", ""))
         endpoint = self._endpoint(agent)
@@ -192,7 +192,7 @@ class MonitorPage:
         return Told({"result": result})
 
     async def _events(self, socket: WebSocket) -> None:
-        session = socket.cookies.get(COOKIE, "")
+        session = _cookie(socket)
         user = self._access.user(session)
         if user is None or not self._has_room(user):
             await socket.close(4401 if user is None else 4429)
@@ -266,6 +266,15 @@ class MonitorPage:
             line["at"] += time.time() - now  # for people
         held = self._acting.held(self._pages.get(page, ""))
         return {**message, "held": held}
+
+
+def _name(asked: HTTPConnection) -> str:
+    """Of the cookie: a browser sends those of every port of a machine."""
+    return f"{COOKIE}_{asked.url.port or ''}"
+
+
+def _cookie(asked: HTTPConnection) -> str:
+    return asked.cookies.get(_name(asked), "")
 
 
 def _loads(text: str) -> object:

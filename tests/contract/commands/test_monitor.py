@@ -122,6 +122,17 @@ def test_with_operators_nothing_is_told_without_a_token(bench: Console, folder: 
         assert monitor.ask("POST", "/login", {"token": "guessed" * 5})[0] == 401
 
 
+def test_one_browser_is_in_two_pages_of_a_machine_at_a_time(
+    operated: Monitor, bench: Console, folder: Path
+) -> None:
+    with Monitor(bench, "--operator", f"bob={keyring(folder, 'bob', KEY)}") as other:
+        other.enter("bob")
+        jar = dict(each.cookie.split("=", 1) for each in (operated, other))
+        both = "; ".join(f"{name}={value}" for name, value in jar.items())
+        told = [each.ask("GET", "/session", Cookie=both)[2] for each in (operated, other)]
+    assert [each.get("user") for each in told] == ["alice", "bob"]
+
+
 def test_what_an_operator_sets_is_set_in_the_server_and_stands_in_the_audit_log(
     operated: Monitor, psu: Any, folder: Path
 ) -> None:
