@@ -30,6 +30,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ....protocol.contents import as_table
 from ....protocol.errors import Refused
+from ....protocol.shown import printable
 from ...output import describe
 from ..collector import Collector
 from ..feeds import Feeds
@@ -48,6 +49,9 @@ PACE, PATIENCE = 0.25, 10.0
 
 MOST_BODY, MOST_PAGES, MOST_OF_ONE = 65_536, 64, 32
 """Bytes of a request, and pages that are open at a time, of all users and of each one."""
+
+
+_NAMES = "is no name of this page: --name HOST of pzc monitor adds one; a tunnel begins at the port that the page has"
 
 
 class Told(JSONResponse):
@@ -81,7 +85,8 @@ class Guard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 4403})
         else:
-            refusal = Told({"error": "this request does not come from the page"}, 403)
+            why = "this request does not come from the page" if rightly else f"{printable(host)} {_NAMES}"
+            refusal = Told({"error": why}, 403)
             await refusal(scope, receive, _with_headers(send))
 
 

@@ -104,7 +104,10 @@ def test_a_request_from_another_page_is_refused(operated: Monitor, psu: Any, ori
 
 
 def test_a_page_of_another_name_that_leads_here_is_refused(shown: Monitor) -> None:
-    assert shown.ask("GET", "/session", Host="evil.example")[0] == 403
+    status, _, told = shown.ask("GET", "/session", Host="evil.example")
+    assert status == 403
+    assert "evil.example" in told["error"]
+    assert "--name" in told["error"]
 
 
 def test_who_only_looks_cannot_act(shown: Monitor, psu: Any) -> None:
