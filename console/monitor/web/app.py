@@ -51,7 +51,7 @@ MOST_BODY, MOST_PAGES, MOST_OF_ONE = 65_536, 64, 32
 """Bytes of a request, and pages that are open at a time, of all users and of each one."""
 
 
-_NAMES = "is no name of this page: --name HOST of pzc monitor adds one; a tunnel begins at the port that the page has"
+_NAMES = "is no name of this page: --name HOST adds one, and a tunnel has the same port at both ends"
 
 
 class Told(JSONResponse):
