@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).with_name("static")
 COOKIE = "pzc_monitor"
 PACE, PATIENCE = 0.25, 10.0
-"""Seconds between two messages to a page, and for which it may leave one unread."""
+"""Seconds between two messages to a page, and for which it may leave one unread, or a request unsaid."""
 
 MOST_BODY, MOST_PAGES, MOST_OF_ONE = 65_536, 64, 32
 """Bytes of a request, and pages that are open at a time, of all users and of each one."""
@@ -293,15 +293,19 @@ async def _json(request: Request) -> dict[str, Any]:
     """A request's body.
 
     Raises:
-        HTTPException: for one that is too long, or no table in JSON.
+        HTTPException: for one that is too long, or too slow, or no table in JSON.
     """
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "JSON is expected")
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BODY:
-            raise HTTPException(413, "too long")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_BODY:
+                    raise HTTPException(413, "too long")
+    except TimeoutError:
+        raise HTTPException(408, "the request did not come in time") from None
     found = _loads(body.decode(errors="replace"))
     table = as_table(found)
     if not table:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import ssl
 import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from pzc import Agent, Protocol
 from pzc.testing import Running
 
 from tests.contract.rigs.console import KEY, Console
+from tests.contract.rigs.monitoring import certificate
 
 
 def test_the_metrics_of_an_agent_are_printed(bench: Console) -> None:
@@ -65,6 +70,25 @@ def test_off_loopback_it_is_refused_without_certificates(bench: Console) -> None
     outcome = bench("metrics", "--host", "0.0.0.0", "--port", "0")
     assert outcome.status == 2
     assert "--certificate" in outcome.err
+
+
+def test_who_connects_and_says_nothing_keeps_nobody_from_the_metrics(bench: Console, folder: Path) -> None:
+    def ask(running: Running) -> None:
+        address = json.loads(running.line())["metrics"]
+        stack.enter_context(socket.create_connection(("127.0.0.1", urlsplit(address).port or 0)))
+        with urllib.request.urlopen(address, timeout=10, context=context) as answer:
+            found.append(answer.read().decode())
+        running.kill(signal.SIGTERM)
+
+    found: list[str] = []
+    made, key = map(str, certificate(folder))
+    context = ssl.create_default_context(cafile=made)
+    context.load_cert_chain(made, key)
+    secure = ("--certificate", made, "--private-key", key, "--client-ca", made)
+    with ExitStack() as stack:
+        outcome = bench("metrics", "psu", "--port", "0", "--json", *secure, meanwhile=ask)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "# TYPE pzc_agent_up gauge" in found[0]
 
 
 def test_a_port_that_is_taken_is_named(bench: Console) -> None:
