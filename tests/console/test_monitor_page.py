@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -333,8 +334,9 @@ def test_what_fails_in_one_round_does_not_end_the_rounds() -> None:
         try:
             assert third.wait(20.0)
             with collector.state() as state:
-                told = [line.words for line in state.lines if "no such log" in line.words]
-            assert told == ["not all could be looked at: OSError: no such log"]
+                told = [line for line in state.lines if "no such log" in line.words]
+            assert [line.words for line in told] == ["not all could be looked at: OSError: no such log"]
+            assert told[0].at <= time.monotonic()
         finally:
             collector.close()
 
