@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pzc import Agent, Protocol
+from pzc import Agent, Protocol, Proxy, close, lock
 from pzc.testing import Running
 
 from tests.contract.rigs.console import KEY, Console
@@ -30,6 +30,20 @@ def test_an_agent_that_is_not_there_is_down_and_trouble(bench: Console) -> None:
     assert 'pzc_agent_up{agent="tcp://127.0.0.1:9"} 0.0' in out
     assert 'pzc_agent_up{agent="psu"} 1.0' in out
     assert 'pzc_troubles{level="bad"} 1.0' in out
+
+
+def test_a_lock_is_told_without_its_holder_of_whom_there_is_no_end(bench: Console) -> None:
+    def told() -> list[str]:
+        out = bench("metrics", "psu", "--once").out
+        return [line for line in out.splitlines() if line.startswith("pzc_lock_held{")]
+
+    assert told() == ['pzc_lock_held{agent="psu"} 0.0']
+    psu = Proxy(bench.endpoint, protocol=Protocol(KEY))
+    try:
+        with lock(psu):
+            assert told() == ['pzc_lock_held{agent="psu"} 1.0']
+    finally:
+        close(psu)
 
 
 def test_prometheus_asks_over_http(bench: Console) -> None:
