@@ -348,8 +348,22 @@ def test_a_unit_for_systemd_names_the_lab_file(bench: Bench) -> None:
     bench.write(SUPPLY)
     told = bench.run("up", "--systemd")
     assert told.status == 0
-    unit = Path(told.out.split(" is written")[0])
-    assert f'up --foreground "{bench.folder / "lab.toml"}"' in unit.read_text(encoding="utf-8")
+    unit = Path(told.out.split(" is written")[0]).read_text(encoding="utf-8")
+    assert f'up --foreground "{bench.folder / "lab.toml"}"' in unit
+    assert {"Wants=network-online.target", "After=network-online.target"} <= set(unit.splitlines())
+
+
+def test_a_process_whose_keeper_was_killed_is_started_again_with_all_that_it_had_started(
+    bench: Bench,
+) -> None:
+    bench.write('[server.parent]\nobject = "bench:Heir"\n', grace=1.0)
+    assert bench.run("up").status == 0
+    pid = bench.row("parent")["pid"]
+    with contextlib.closing(Held("parent")) as held:
+        child = held.proxy.child
+    os.kill(parent(pid), signal.SIGKILL)
+    await_gone(child)
+    bench.await_row("parent", lambda row: row["state"] == "running" and row["pid"] not in (0, pid))
 
 
 def test_in_the_foreground_a_lab_ends_with_ctrl_c(bench: Bench) -> None:

@@ -44,6 +44,10 @@ class Hanging:
         print("hanging")
         threading.Event().wait()
 
+class Heir:
+    def __init__(self):
+        self.child = subprocess.Popen([sys.executable, "-c", "import signal; signal.sigtimedwait([], 600)"]).pid
+
 class Parent:
     def __init__(self):
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.sigtimedwait([], 600)"], start_new_session=True)
