@@ -182,6 +182,10 @@ export class Panel {
     put(slot.about, `topic: ${parts.join(", ")}`);
   }
 
+  begin() {  // all points are told anew
+    for (const slot of this.values.values()) slot.plot?.clear();
+  }
+
   take(values) {
     for (const [name, told] of Object.entries(values)) {
       const slot = this.values.get(name);
