@@ -6,10 +6,14 @@ import json
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import pytest
 
 from pzc import Agent, Protocol, Proxy, close, lock
 from pzc.testing import Running
@@ -111,3 +115,17 @@ def test_a_port_that_is_taken_is_named(bench: Console) -> None:
         outcome = bench("metrics", "psu", "--port", str(place[1]))
     assert outcome.status == 1
     assert f"BindError: metrics cannot be at 127.0.0.1:{place[1]}: " in outcome.err
+
+
+@pytest.mark.needs("posix")
+def test_who_watches_may_have_as_many_descriptors_as_the_system_lets(bench: Console) -> None:
+    program = (
+        "import resource; from pzc.console.main import main; "
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)); "
+        "main(['metrics', '--once', '--timeout', '0.2', 'tcp://127.0.0.1:9']); "
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard > 64)"
+    )
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "True"
