@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..lab.file import DEFAULT
-from ..protocol.errors import BindError, ConfigError
+from ..protocol.errors import ConfigError
 from ..protocol.keyring import read_private
 from ..transport.endpoints import is_loopback
 from ..transport.wire import Protocol
@@ -21,10 +20,10 @@ from .monitor.feeds import following
 from .monitor.metrics import registry_of
 from .monitor.processes import Processes
 from .monitor.web.access import TOKEN, VIEWER, Access, User
-from .monitor.web.serving import Place, listen, operator, serve
+from .monitor.web.serving import Place, listen, operator, run, serve
 from .options import Commands, add_command, add_listening
 from .output import say, write, write_json
-from .running import SIGNAL_LATENCY, Signals
+from .running import Signals
 from .targets import UsageError
 
 PORT = 9464
@@ -190,33 +189,16 @@ def run_metrics(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace, collector: Collector, registry: Any) -> None:
-    from prometheus_client import start_http_server
+    from prometheus_client import make_asgi_app  # pyright: ignore[reportUnknownVariableType]
 
-    secure: dict[str, Any] = {}
-    if args.certificate is not None:
-        secure = {
-            "certfile": str(args.certificate), "keyfile": str(args.private_key),
-            "client_cafile": str(args.client_ca), "client_auth_required": True,
-        }  # fmt: skip
+    place = Place(args.host, args.port, args.certificate, args.private_key, args.client_ca)
     signals = Signals()
-    try:
-        server, thread = start_http_server(args.port, args.host, registry, **secure)
-    except OSError as exc:
-        if exc.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
-            raise
-        place = f"{args.host}:{args.port}"
-        raise BindError(f"metrics cannot be at {place}: {exc.strerror}; --port takes another one") from exc
-    try:
+    with closing(listen(place, "metrics")) as listener:
         signals.interrupt = False
-        address = f"http{'s' * bool(secure)}://{args.host}:{server.server_port}/metrics"
+        address = f"{place.scheme}://{args.host}:{listener.getsockname()[1]}/metrics"
         if args.json:
             write_json({"metrics": address})
         else:
             say(f"metrics at {address}, until Ctrl-C")
         collector.begin()
-        while not signals.came:
-            thread.join(SIGNAL_LATENCY)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        run(cast("Any", make_asgi_app(registry)), place, listener, lambda: signals.came)

@@ -31,7 +31,6 @@ _CHOICE = re.compile(r"argument (\S+): invalid choice: (.+) \(choose from (.+)\)
 _REQUIRED = re.compile(r"the following arguments are required: (.+)")
 _QUOTES = "'\" "
 _VALUE = re.compile(r"-[^-\d.]")
-_OPTION = re.compile(r"--[a-z][a-z-]*")
 
 
 class Formatter(argparse.HelpFormatter):
@@ -97,7 +96,7 @@ class Parser(argparse.ArgumentParser):
 
     def options(self) -> list[str]:
         """Its long options."""
-        return sorted(set(_OPTION.findall(self.format_usage())) | {"--help"})
+        return sorted(each for each in self._option_string_actions if each.startswith("--"))
 
 
 def _refusal(words: Sequence[str], known: Iterable[str]) -> str:

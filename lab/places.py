@@ -25,8 +25,6 @@ class Places:
     Attributes:
         file: the lab file.
         state: ``$XDG_STATE_HOME/pzc/labs/NAME-ID``, default ``~/.local/state/…``.
-        endpoint: where its supervisor is asked.
-        lock: file that its supervisor holds locked as long as it lives.
     """
 
     def __init__(self, file: Path) -> None:
@@ -34,9 +32,17 @@ class Places:
         self.id = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         base = user_folder("XDG_STATE_HOME", ".local", "state")
         self.state = base / "pzc" / "labs" / f"{path.parent.name or 'lab'}-{self.id}"
-        self._runtime = _runtime()
-        self.endpoint = f"ipc://{self._runtime / self.id}.sock"
-        self.lock = self._runtime / f"{self.id}.lock"
+        self._runtime = _runtimes()[0]
+
+    @property
+    def endpoint(self) -> str:
+        """Where its supervisor is asked."""
+        return f"ipc://{self._runtime / self.id}.sock"
+
+    @property
+    def lock(self) -> Path:
+        """File that its supervisor holds locked as long as it lives."""
+        return self._runtime / f"{self.id}.lock"
 
     def log_of(self, name: str) -> Path:
         """File with the output of a process; ``lab`` is the supervisor itself."""
@@ -55,8 +61,7 @@ class Places:
             self._runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
             raise ConfigError(f"the lab's folder {exc.filename} cannot be made: {exc.strerror}") from exc
-        about = self._runtime.stat()
-        if about.st_uid != _user() or about.st_mode & 0o077:
+        if not _is_own(self._runtime):
             raise ConfigError(
                 f"{self._runtime} must belong to this user alone: chown and chmod 700 it, or set "
                 "XDG_RUNTIME_DIR to a folder that does"
@@ -64,13 +69,21 @@ class Places:
 
     def take(self) -> int | None:
         """Hold the lock; its descriptor, or None while another supervisor lives."""
-        with suppress(JournalError):  # whoever looks holds it for a moment
-            return lock_file(self.lock, "its supervisor lives", _LOOKED)
+        if self.free():
+            with suppress(JournalError):  # whoever looks holds it for a moment
+                return lock_file(self.lock, "its supervisor lives", _LOOKED)
         return None
 
     def free(self) -> bool:
-        """True when no supervisor lives."""
-        if not self.lock.exists():
+        """True when no supervisor lives, whatever the environment of whoever started it."""
+        for self._runtime in _runtimes():
+            if not self._is_free():
+                return False
+        self._runtime = _runtimes()[0]
+        return True
+
+    def _is_free(self) -> bool:
+        if not (_is_own(self._runtime) and self.lock.exists()):
             return True
         with suppress(JournalError):  # shared, as several may look at once
             os.close(lock_file(self.lock, "its supervisor lives", shared=True))
@@ -83,8 +96,17 @@ def _user() -> int | None:
     return os.getuid() if hasattr(os, "getuid") else None
 
 
-def _runtime() -> Path:
-    given = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(given) and os.path.isdir(given):
-        return Path(given) / "pzc"
-    return Path(tempfile.gettempdir()) / f"pzc-{_user()}"
+def _runtimes() -> list[Path]:
+    """Where supervisors of this user may be, by this environment first: a service has not that of a login."""
+    given, user = os.environ.get("XDG_RUNTIME_DIR", ""), _user()
+    own = [Path(given) / "pzc"] if os.path.isabs(given) and os.path.isdir(given) else []
+    temporary = (Path(each) / f"pzc-{user}" for each in (tempfile.gettempdir(), "/tmp"))
+    return [*own, *temporary, Path(f"/run/user/{user}/pzc")]
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder belongs to this user alone: what is in there is of nobody else."""
+    with suppress(OSError):
+        about = folder.stat()
+        return about.st_uid == _user() and not about.st_mode & 0o077
+    return False

@@ -210,6 +210,9 @@ class LabProcess:
                 self._last = f"cannot be started: {exc}"
                 return 1
         self._become("starting")
+        threading.Thread(
+            target=self._bury, args=[process], name=f"pzc-lab {self.unit.name} keeper", daemon=True
+        ).start()
         with process:
             assert process.stdout is not None
             while line := process.stdout.readline(LINE):
@@ -220,6 +223,15 @@ class LabProcess:
         with self._lock:
             self._process = None
         return process.returncode
+
+    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill what a keeper that was killed has left: it would hold the pipe, and its port, for ever."""
+        status = process.wait()
+        with self._lock:
+            left = self._pid if status < 0 and self._process is process else 0
+        if left:
+            with contextlib.suppress(OSError):
+                os.killpg(left, signal.SIGKILL)
 
     def _begun(self, pid: int) -> None:
         """Its keeper has started it; lines before that are the system's, or of a keeper that could not."""

@@ -12,6 +12,7 @@ from .units import ENDING
 UNIT = """\
 [Unit]
 Description=Lab {name}: what {path} names
+Wants=network-online.target
 After=network-online.target
 
 [Service]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ..options import add_every, add_json, add_timeout
 from ..reaching import leased_agent
@@ -24,9 +24,19 @@ def add_watched(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def collecting(args: argparse.Namespace) -> Generator[Collector]:
     """A collector of the agents that were asked for, not begun; closed at the end of the block."""
+    _take_descriptors()
     with leased_agent(args.timeout) as (agent, _):
         collector = Collector(agent, args.agents, args.timeout or PATIENCE, args.every)
         try:
             yield collector
         finally:
             collector.close()
+
+
+def _take_descriptors() -> None:
+    """Have as many as the system lets: each agent that is watched takes ten, and 1024 is the usual limit."""
+    with suppress(ImportError, OSError, ValueError):  # Windows has none, macOS another one besides
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

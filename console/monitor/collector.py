@@ -117,7 +117,7 @@ class Collector:
                 words = f"not all could be looked at: {describe(exc)}"
             if words and words != failed and not self._stopped.is_set():
                 with self._lock:
-                    self._state.note(time.time(), "bad", "", words)
+                    self._state.note(time.monotonic(), "bad", "", words)
             failed = words
             due = max(due + self._every, time.monotonic())
             self._stopped.wait(due - time.monotonic())

@@ -7,7 +7,7 @@
     pzc_calls_total{agent}                      requests that came
     pzc_calls_now{agent,state}                  that run, that wait
     pzc_call_seconds{agent}                     of the longest that runs
-    pzc_lock_held{agent,owner}                  1 while somebody holds it
+    pzc_lock_held{agent}                        1 while somebody holds it; of holders there is no end
     pzc_refused_total{agent,reason}             messages that were refused
     pzc_behind{agent}                           notifications that it has not read
     pzc_published_total{agent,topic}            and its like: dropped, gaps, bytes in a second, readers, age
@@ -113,8 +113,8 @@ def _of_agents(agents: list[dict[str, Any]]) -> Iterator[Family]:
     longest = [((told["agent"],), max((call["since"] for call in told["running"]), default=0.0))
                for told in known]  # fmt: skip
     yield _gauge("call_seconds", "of the longest call that runs or waits", one, longest)
-    locks = [((told["agent"], told["lock"]["owner"]), 1) for told in known if told["lock"]]
-    yield _gauge("lock_held", "1 while somebody holds the lock", ("agent", "owner"), locks)
+    locks = [((told["agent"],), int(told["lock"] is not None)) for told in known]
+    yield _gauge("lock_held", "1 while somebody holds the lock", one, locks)
 
 
 def _of_topics(agents: list[dict[str, Any]]) -> Iterator[Family]:

@@ -93,6 +93,7 @@ def test_to_get_a_value_imports_nothing_that_it_does_not_need() -> None:
         ("get psu.voltage x", "pzc get: error: unrecognized arguments: x"),
         ("doctor --peer psu", "unrecognized arguments: --peer: known are --bind, --debug"),
         ("doctor --spak", "unrecognized arguments: --spak: did you mean --spark?"),
+        ("logs psu --folow", "unrecognized arguments: --folow: did you mean --follow?"),
         ("pipeline run a", "pzc pipeline run: error: TABLES is missing"),
         ("set", "pzc set: error: N.ATTRIBUTE and value are missing"),
         ("serve --poll a=1", "pzc serve: error: MODULE:CLASS is missing"),

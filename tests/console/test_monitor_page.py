@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -241,10 +243,46 @@ def test_urgent_calls_at_an_agent_that_hangs_keep_none_from_another(
 ) -> None:
     off = {"do": "call", "path": "off", "urgent": True}
     waiting = [acting.submit("alice", "session", "hung", hung, off) for _ in range(PER_AGENT)]
-    with pytest.raises(Refused, match=f"{PER_AGENT} urgent calls of this page run at hung"):
+    with pytest.raises(Refused, match=f"{PER_AGENT} urgent calls of alice run at hung"):
         acting.submit("alice", "session", "hung", hung, off)
     assert acting.submit("alice", "session", "psu", psu, off).result(20.0)["text"] == "None"
     assert all(each.exception(20.0) is not None for each in waiting)
+
+
+class Waiting:
+    """Waits until it is let go on."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def wait(self) -> bool:
+        """Wait."""
+        return self.go.wait(20.0)
+
+
+def test_what_one_user_waits_for_keeps_no_other_user_and_can_be_called_off(psu: str) -> None:
+    acting = Acting(Operator(None), {name: Operator(None) for name in ("alice", "bob")}, lambda _: False)
+    call, instruments = {"do": "call", "path": "wait"}, [Waiting() for _ in range(4)]
+    with ExitStack() as stack:
+        stack.callback(acting.close)
+        for each in instruments:
+            stack.callback(each.go.set)
+        servers = [stack.enter_context(Server(each)) for each in instruments]
+        waiting = [
+            acting.submit("alice", "a", str(at), server.rep_endpoint, call)
+            for at, server in enumerate(servers) for _ in range(PER_AGENT)
+        ]  # fmt: skip
+        with pytest.raises(Refused, match=f"{PER_AGENT} calls of alice run at 0"):
+            acting.submit("alice", "a", "0", servers[0].rep_endpoint, call)
+        set_one = {"do": "set", "path": "voltage", "value": "1"}
+        acting.submit("bob", "b", "psu", psu, set_one).result(15.0)
+        assert not any(each.done() for each in waiting)
+        for verb in ({"do": "cancel", "id": "none"}, {"do": "unlock"}):
+            acting.submit("alice", "a", "0", servers[0].rep_endpoint, verb).result(15.0)
+        also = acting.submit("bob", "b", "0", servers[0].rep_endpoint, call)
+        for each in instruments:
+            each.go.set()
+        assert all(each.result(15.0)["value"] for each in (*waiting, also))
 
 
 def test_nothing_is_connected_by_what_still_runs_when_the_page_ends(psu: str) -> None:
@@ -296,8 +334,9 @@ def test_what_fails_in_one_round_does_not_end_the_rounds() -> None:
         try:
             assert third.wait(20.0)
             with collector.state() as state:
-                told = [line.words for line in state.lines if "no such log" in line.words]
-            assert told == ["not all could be looked at: OSError: no such log"]
+                told = [line for line in state.lines if "no such log" in line.words]
+            assert [line.words for line in told] == ["not all could be looked at: OSError: no such log"]
+            assert told[0].at <= time.monotonic()
         finally:
             collector.close()
 

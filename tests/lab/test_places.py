@@ -53,3 +53,27 @@ def test_a_lab_with_a_supervisor_is_not_free(places: Places) -> None:
     assert not places.free()
     assert places.take() is None
     os.close(held)
+
+
+def test_a_lab_of_another_environment_is_found_and_not_started_twice(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as service:
+        service.delenv("XDG_RUNTIME_DIR")
+        of_a_service = Places(places.file)
+        of_a_service.make()
+        held = of_a_service.take()
+    assert held is not None
+    assert places.take() is None
+    assert not places.free()
+    assert places.endpoint == of_a_service.endpoint
+    of_a_service.lock.unlink()
+    os.close(held)
+
+
+def test_a_folder_that_others_can_write_tells_of_no_lab(places: Places) -> None:
+    held = places.take()
+    assert held is not None
+    places.lock.parent.chmod(0o777)
+    assert places.free()
+    os.close(held)

@@ -3,8 +3,9 @@
 ::
 
     reading members   4 threads; one read per agent at a time, none while calls run there
-    calls, settings   16 threads, at most `PER_AGENT` for one agent
-    urgent calls      32 threads and proxies of their own, so that nothing keeps them back; bounded as well
+    calls, settings   16 threads of each user, at most `PER_AGENT` for one agent
+    urgent calls      32 threads of each user and proxies of their own, so that nothing keeps them back;
+                      bounded as well; what ends calls and locks goes with them
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ..live import Live
 from .panel import panel_of, readable
 
 PER_AGENT = 4
-"""Calls of the page at one agent at a time; as many urgent ones come beside them."""
+"""Calls of a user at one agent at a time; as many urgent ones come beside them."""
 
 READ_EVERY, READ_TIMEOUT = 2.0, 1.0
 """Seconds between two reads of the members of a panel that is open, and for one of them."""
@@ -46,6 +47,7 @@ MOST_READ, MOST_ITEMS = 50, 32
 CALL_TIMEOUT, URGENT_TIMEOUT, LOCK_TTL = 60.0, 5.0, 30.0
 
 VERBS = ("set", "call", "lock", "unlock", "cancel")
+_ENDING = ("unlock", "cancel")
 
 
 class Operator:
@@ -54,9 +56,14 @@ class Operator:
     Args:
         protocol: signs; None for the settings' own.
         timeout: seconds for one exchange.
+
+    Attributes:
+        calls: run calls and settings, of this user alone; ``urgent`` those that are urgent.
     """
 
     def __init__(self, protocol: Protocol | None, timeout: float = CALL_TIMEOUT) -> None:
+        self.calls = ThreadPoolExecutor(16, "pzc-page-calls")
+        self.urgent = ThreadPoolExecutor(32, "pzc-page-urgent")
         self._protocol, self._timeout = protocol, timeout
         self._proxies: dict[tuple[str, float], Proxy] = {}
         self._wanted: set[tuple[str, str]] = set()  # locks that a session has, or is about to take
@@ -162,7 +169,9 @@ class Operator:
             return [endpoint for owner, endpoint in self._locks if owner == session]
 
     def close(self) -> None:
-        """Give everything back, and wait for nobody."""
+        """Do nothing more, give everything back, and wait for nobody."""
+        for pool in (self.calls, self.urgent):
+            pool.shutdown(wait=False, cancel_futures=True)
         with self._mutex:
             proxies = [made for made, _ in self._locks.values()] + list(self._proxies.values())
             self._wanted, self._locks, self._proxies, self._closed = set(), {}, {}, True
@@ -184,9 +193,7 @@ class Acting:
     ) -> None:
         self._reading, self._operators, self._busy = reading, operators, busy
         self._readers = ThreadPoolExecutor(4, "pzc-page-reads")
-        self._calls = ThreadPoolExecutor(16, "pzc-page-calls")
-        self._urgent = ThreadPoolExecutor(32, "pzc-page-urgent")
-        self._at_work: Counter[tuple[str, bool]] = Counter()
+        self._at_work: Counter[tuple[str, str, bool]] = Counter()
         self._mutex = threading.Lock()
         self._panels: dict[tuple[str, str], dict[str, Any]] = {}
         self._reads: dict[str, Future[None]] = {}
@@ -270,37 +277,39 @@ class Acting:
         """Do what was asked for; the future's result is in terms of JSON.
 
         Raises:
-            Refused: for a user who is no operator, and when too many calls of the page run there.
+            Refused: for a user who is no operator, and when too many calls of theirs run there.
         """
         operator = self._operators.get(user)
         if operator is None:
             raise Refused("this page only shows: start pzc monitor with --operator NAME=KEYRING")
-        urgent = bool(asked.get("urgent"))
-        at, pool = (agent, urgent), self._urgent if urgent else self._calls
+        urgent = bool(asked.get("urgent")) or asked["do"] in _ENDING
+        at, pool = (user, agent, urgent), operator.urgent if urgent else operator.calls
         with self._mutex:
             if self._at_work[at] >= PER_AGENT:
                 let_in = "" if urgent else "; urgent ones are let in"
-                raise Refused(f"{PER_AGENT} {'urgent ' * urgent}calls of this page run at {agent}{let_in}")
+                raise Refused(f"{PER_AGENT} {'urgent ' * urgent}calls of {user} run at {agent}{let_in}")
             if asked["do"] == "lock":
                 operator.want(endpoint, session)
             self._at_work[at] += 1
-        done = pool.submit(self._do, operator, session, endpoint, asked)
+        done = pool.submit(self._do, operator, session, endpoint, asked, urgent)
         done.add_done_callback(lambda _: self._leave(at))
         return done
 
-    def _leave(self, at: tuple[str, bool]) -> None:
+    def _leave(self, at: tuple[str, str, bool]) -> None:
         with self._mutex:
             self._at_work[at] -= 1
             if not self._at_work[at]:
                 del self._at_work[at]
 
-    def _do(self, operator: Operator, session: str, endpoint: str, asked: dict[str, Any]) -> Any:
+    def _do(
+        self, operator: Operator, session: str, endpoint: str, asked: dict[str, Any], urgent: bool
+    ) -> Any:
         verb, path = asked["do"], str(asked.get("path", ""))
         if verb == "lock":
             return operator.take(endpoint, session, str(asked.get("reason", ""))[:200])
         if verb == "unlock":
             return operator.give(session, endpoint)
-        urgent = bool(asked.get("urgent"))  # passes the lock: it needs no proxy that holds it
+        # What is urgent passes the lock: it needs no proxy that holds it.
         holder, within = ("", URGENT_TIMEOUT) if urgent else (session, 0.0)
         proxy = operator.proxy(endpoint, holder, within)
         if verb == "cancel":
@@ -328,12 +337,11 @@ class Acting:
         for operator in self._operators.values():
             for endpoint in operator.leave(session):
                 with suppress(RuntimeError):  # the page ends, and gives everything back
-                    self._calls.submit(operator.give, session, endpoint)
+                    operator.urgent.submit(operator.give, session, endpoint)
 
     def close(self) -> None:
         """Do nothing more, and give everything back."""
-        for pool in (self._readers, self._calls, self._urgent):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._readers.shutdown(wait=False, cancel_futures=True)
         for operator in self._operators.values():
             operator.close()
         self._reading.close()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -30,6 +30,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ....protocol.contents import as_table
 from ....protocol.errors import Refused
+from ....protocol.shown import printable
 from ...output import describe
 from ..collector import Collector
 from ..feeds import Feeds
@@ -44,10 +45,13 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).with_name("static")
 COOKIE = "pzc_monitor"
 PACE, PATIENCE = 0.25, 10.0
-"""Seconds between two messages to a page, and for which it may leave one unread."""
+"""Seconds between two messages to a page, and for which it may leave one unread, or a request unsaid."""
 
 MOST_BODY, MOST_PAGES, MOST_OF_ONE = 65_536, 64, 32
 """Bytes of a request, and pages that are open at a time, of all users and of each one."""
+
+
+_NAMES = "is no name of this page: --name HOST adds one, and a tunnel has the same port at both ends"
 
 
 class Told(JSONResponse):
@@ -81,7 +85,8 @@ class Guard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 4403})
         else:
-            refusal = Told({"error": "this request does not come from the page"}, 403)
+            why = "this request does not come from the page" if rightly else f"{printable(host)} {_NAMES}"
+            refusal = Told({"error": why}, 403)
             await refusal(scope, receive, _with_headers(send))
 
 
@@ -129,7 +134,7 @@ class MonitorPage:
         self._ended.set()
 
     def _user(self, asked: Request | WebSocket) -> User:
-        user = self._access.user(asked.cookies.get(COOKIE, ""))
+        user = self._access.user(_cookie(asked))
         if user is None:
             raise HTTPException(401, "a token is needed")
         return user
@@ -155,12 +160,12 @@ class MonitorPage:
             return Told({"error": "nobody has this token"}, 401)
         answer = Told({})
         answer.set_cookie(
-            COOKIE, session, httponly=True, samesite="strict", secure=self._access.secure, path="/"
+            _name(request), session, httponly=True, samesite="strict", secure=self._access.secure, path="/"
         )
         return answer
 
     async def _logout(self, request: Request) -> Response:
-        self._access.end(request.cookies.get(COOKIE, ""))
+        self._access.end(_cookie(request))
         return Told({})
 
     async def _panel(self, request: Request) -> Response:
@@ -174,7 +179,7 @@ class MonitorPage:
         return Told(panel)
 
     async def _act(self, request: Request) -> Response:
-        user, session = self._user(request), request.cookies.get(COOKIE, "")
+        user, session = self._user(request), _cookie(request)
         asked = await _json(request)
         agent = str(asked.get("agent", ""))
         endpoint = self._endpoint(agent)
@@ -192,7 +197,7 @@ class MonitorPage:
         return Told({"result": result})
 
     async def _events(self, socket: WebSocket) -> None:
-        session = socket.cookies.get(COOKIE, "")
+        session = _cookie(socket)
         user = self._access.user(session)
         if user is None or not self._has_room(user):
             await socket.close(4401 if user is None else 4429)
@@ -268,6 +273,15 @@ class MonitorPage:
         return {**message, "held": held}
 
 
+def _name(asked: HTTPConnection) -> str:
+    """Of the cookie: a browser sends those of every port of a machine."""
+    return f"{COOKIE}_{asked.url.port or ''}"
+
+
+def _cookie(asked: HTTPConnection) -> str:
+    return asked.cookies.get(_name(asked), "")
+
+
 def _loads(text: str) -> object:
     try:
         return json.loads(text)
@@ -279,15 +293,19 @@ async def _json(request: Request) -> dict[str, Any]:
     """A request's body.
 
     Raises:
-        HTTPException: for one that is too long, or no table in JSON.
+        HTTPException: for one that is too long, or too slow, or no table in JSON.
     """
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "JSON is expected")
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BODY:
-            raise HTTPException(413, "too long")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_BODY:
+                    raise HTTPException(413, "too long")
+    except TimeoutError:
+        raise HTTPException(408, "the request did not come in time") from None
     found = _loads(body.decode(errors="replace"))
     table = as_table(found)
     if not table:

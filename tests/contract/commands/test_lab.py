@@ -58,6 +58,23 @@ def test_up_returns_when_all_run_and_down_when_all_have_ended(bench: Bench) -> N
     assert not any(map(is_there, pids))
 
 
+def test_a_lab_that_a_service_started_is_the_one_of_whoever_logs_in(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir(mode=0o700)
+    service = Bench(tmp_path, XDG_RUNTIME_DIR="")
+    login = Bench(tmp_path, XDG_RUNTIME_DIR=str(tmp_path / "run"))
+    service.write(SUPPLY)
+    assert service.run("up").status == 0
+    try:
+        assert login.row("psu")["state"] == "running"
+        pid = login.row("psu")["pid"]
+        assert login.run("up").status == 0
+        assert service.row("psu")["pid"] == login.row("psu")["pid"] == pid
+        assert login.run("down").status == 0
+        assert not is_there(pid)
+    finally:
+        service.run("down")
+
+
 def test_a_lab_whose_log_cannot_be_written_says_so(bench: Bench) -> None:
     bench.write(SUPPLY)
     assert bench.run("up").status == 0
@@ -331,8 +348,22 @@ def test_a_unit_for_systemd_names_the_lab_file(bench: Bench) -> None:
     bench.write(SUPPLY)
     told = bench.run("up", "--systemd")
     assert told.status == 0
-    unit = Path(told.out.split(" is written")[0])
-    assert f'up --foreground "{bench.folder / "lab.toml"}"' in unit.read_text(encoding="utf-8")
+    unit = Path(told.out.split(" is written")[0]).read_text(encoding="utf-8")
+    assert f'up --foreground "{bench.folder / "lab.toml"}"' in unit
+    assert {"Wants=network-online.target", "After=network-online.target"} <= set(unit.splitlines())
+
+
+def test_a_process_whose_keeper_was_killed_is_started_again_with_all_that_it_had_started(
+    bench: Bench,
+) -> None:
+    bench.write('[server.parent]\nobject = "bench:Heir"\n', grace=1.0)
+    assert bench.run("up").status == 0
+    pid = bench.row("parent")["pid"]
+    with contextlib.closing(Held("parent")) as held:
+        child = held.proxy.child
+    os.kill(parent(pid), signal.SIGKILL)
+    await_gone(child)
+    bench.await_row("parent", lambda row: row["state"] == "running" and row["pid"] not in (0, pid))
 
 
 def test_in_the_foreground_a_lab_ends_with_ctrl_c(bench: Bench) -> None:

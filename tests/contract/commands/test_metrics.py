@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import ssl
+import subprocess
+import sys
 import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from pzc import Agent, Protocol
+import pytest
+
+from pzc import Agent, Protocol, Proxy, close, lock
 from pzc.testing import Running
 
 from tests.contract.rigs.console import KEY, Console
+from tests.contract.rigs.monitoring import certificate
 
 
 def test_the_metrics_of_an_agent_are_printed(bench: Console) -> None:
@@ -25,6 +34,20 @@ def test_an_agent_that_is_not_there_is_down_and_trouble(bench: Console) -> None:
     assert 'pzc_agent_up{agent="tcp://127.0.0.1:9"} 0.0' in out
     assert 'pzc_agent_up{agent="psu"} 1.0' in out
     assert 'pzc_troubles{level="bad"} 1.0' in out
+
+
+def test_a_lock_is_told_without_its_holder_of_whom_there_is_no_end(bench: Console) -> None:
+    def told() -> list[str]:
+        out = bench("metrics", "psu", "--once").out
+        return [line for line in out.splitlines() if line.startswith("pzc_lock_held{")]
+
+    assert told() == ['pzc_lock_held{agent="psu"} 0.0']
+    psu = Proxy(bench.endpoint, protocol=Protocol(KEY))
+    try:
+        with lock(psu):
+            assert told() == ['pzc_lock_held{agent="psu"} 1.0']
+    finally:
+        close(psu)
 
 
 def test_prometheus_asks_over_http(bench: Console) -> None:
@@ -67,9 +90,42 @@ def test_off_loopback_it_is_refused_without_certificates(bench: Console) -> None
     assert "--certificate" in outcome.err
 
 
+def test_who_connects_and_says_nothing_keeps_nobody_from_the_metrics(bench: Console, folder: Path) -> None:
+    def ask(running: Running) -> None:
+        address = json.loads(running.line())["metrics"]
+        stack.enter_context(socket.create_connection(("127.0.0.1", urlsplit(address).port or 0)))
+        with urllib.request.urlopen(address, timeout=10, context=context) as answer:
+            found.append(answer.read().decode())
+        running.kill(signal.SIGTERM)
+
+    found: list[str] = []
+    made, key = map(str, certificate(folder))
+    context = ssl.create_default_context(cafile=made)
+    context.load_cert_chain(made, key)
+    secure = ("--certificate", made, "--private-key", key, "--client-ca", made)
+    with ExitStack() as stack:
+        outcome = bench("metrics", "psu", "--port", "0", "--json", *secure, meanwhile=ask)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "# TYPE pzc_agent_up gauge" in found[0]
+
+
 def test_a_port_that_is_taken_is_named(bench: Console) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = taken.getsockname()
         outcome = bench("metrics", "psu", "--port", str(place[1]))
     assert outcome.status == 1
     assert f"BindError: metrics cannot be at 127.0.0.1:{place[1]}: " in outcome.err
+
+
+@pytest.mark.needs("posix")
+def test_who_watches_may_have_as_many_descriptors_as_the_system_lets(bench: Console) -> None:
+    program = (
+        "import resource; from pzc.console.main import main; "
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)); "
+        "main(['metrics', '--once', '--timeout', '0.2', 'tcp://127.0.0.1:9']); "
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard > 64)"
+    )
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "True"

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from pzc import Agent, LockedBy, Protocol, Proxy, close
 
 from tests.contract.rigs.console import KEY, Console
-from tests.contract.rigs.monitoring import Monitor, keyring
+from tests.contract.rigs.monitoring import Monitor, certificate, keyring
 from tests.contract.rigs.programs import PATIENCE
 
 
@@ -104,7 +98,10 @@ def test_a_request_from_another_page_is_refused(operated: Monitor, psu: Any, ori
 
 
 def test_a_page_of_another_name_that_leads_here_is_refused(shown: Monitor) -> None:
-    assert shown.ask("GET", "/session", Host="evil.example")[0] == 403
+    status, _, told = shown.ask("GET", "/session", Host="evil.example")
+    assert status == 403
+    assert "evil.example" in told["error"]
+    assert "--name" in told["error"]
 
 
 def test_who_only_looks_cannot_act(shown: Monitor, psu: Any) -> None:
@@ -120,6 +117,17 @@ def test_with_operators_nothing_is_told_without_a_token(bench: Console, folder: 
         assert monitor.ask("GET", "/panel?agent=psu")[0] == 401
         assert monitor.act("psu", "set", path="voltage", value="1")[0] == 401
         assert monitor.ask("POST", "/login", {"token": "guessed" * 5})[0] == 401
+
+
+def test_one_browser_is_in_two_pages_of_a_machine_at_a_time(
+    operated: Monitor, bench: Console, folder: Path
+) -> None:
+    with Monitor(bench, "--operator", f"bob={keyring(folder, 'bob', KEY)}") as other:
+        other.enter("bob")
+        jar = dict(each.cookie.split("=", 1) for each in (operated, other))
+        both = "; ".join(f"{name}={value}" for name, value in jar.items())
+        told = [each.ask("GET", "/session", Cookie=both)[2] for each in (operated, other)]
+    assert [each.get("user") for each in told] == ["alice", "bob"]
 
 
 def test_what_an_operator_sets_is_set_in_the_server_and_stands_in_the_audit_log(
@@ -188,6 +196,22 @@ def test_a_private_member_is_not_reached(operated: Monitor) -> None:
     assert operated.ask("GET", "/panel?agent=psu&path=__class__")[0] == 502
 
 
+def test_whoever_asks_half_a_thing_or_nothing_is_hung_up_on(shown: Monitor) -> None:
+    host, _, port = shown.host.partition(":")
+    for said in (b"", b"GET /session HTTP/1.1\r\nHost: "):
+        with socket.create_connection((host, int(port)), PATIENCE) as connection:
+            connection.sendall(said)
+            assert connection.recv(100) == b""
+    answered = shown.ask("POST", "/login", None, Content_Length="9")
+    assert answered[0] == 408
+
+
+def test_a_certificate_that_cannot_be_used_is_told_before_the_address(bench: Console) -> None:
+    outcome = bench("monitor", "--port", "0", "--certificate", "bench.py", "--private-key", "bench.py")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert "bench.py cannot be used for TLS" in outcome.err
+
+
 def test_a_long_body_and_an_unknown_verb_are_refused(operated: Monitor) -> None:
     assert operated.act("psu", "set", path="voltage", value="1" * 70_000)[0] == 413
     assert operated.act("psu", "explode")[0] == 400
@@ -206,24 +230,6 @@ def test_a_panel_tells_units_and_documentation(shown: Monitor) -> None:
     voltage = next(each for each in panel["controls"] if each["name"] == "voltage")
     assert (voltage["kind"], voltage["unit"], voltage["writable"]) == ("value", "V", True)
     assert voltage["doc"] == "Programmed voltage in volts."
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that signed itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lab")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
-        .not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )  # fmt: skip
-    paths = folder / "lab.pem", folder / "lab.key"
-    paths[0].write_bytes(made.public_bytes(Encoding.PEM))
-    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return paths
 
 
 def test_off_loopback_everybody_needs_a_token_and_the_cookie_goes_by_tls_only(
@@ -258,15 +264,15 @@ def test_off_loopback_everybody_needs_a_token_and_the_cookie_goes_by_tls_only(
 def test_who_has_left_is_told_nothing_more(bench: Console, folder: Path) -> None:
     with Monitor(bench, "--operator", f"alice={keyring(folder, 'alice', KEY)}") as monitor:
         monitor.enter("alice")
-        socket = connect(
+        page = connect(
             f"ws://{monitor.host}/events",
             origin=Origin(monitor.address.rstrip("/")),
             additional_headers={"Cookie": monitor.cookie},
         )
-        with socket:
-            assert "now" in json.loads(socket.recv(PATIENCE))
+        with page:
+            assert "now" in json.loads(page.recv(PATIENCE))
             assert monitor.ask("POST", "/logout", {"all": True})[0] == 200
-            assert len(list(islice(socket, 100))) < 100
+            assert len(list(islice(page, 100))) < 100
 
 
 def test_a_websocket_of_another_page_is_refused(operated: Monitor) -> None:

@@ -44,6 +44,10 @@ class Hanging:
         print("hanging")
         threading.Event().wait()
 
+class Heir:
+    def __init__(self):
+        self.child = subprocess.Popen([sys.executable, "-c", "import signal; signal.sigtimedwait([], 600)"]).pid
+
 class Parent:
     def __init__(self):
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.sigtimedwait([], 600)"], start_new_session=True)
@@ -58,12 +62,13 @@ class Bench:
 
     Args:
         folder: of the file.
+        variables: of the commands, beside their folders.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder
         self._environment = {
-            "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config"),
+            "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config"), **variables,
         }  # fmt: skip
         (folder / "bench.py").write_text(BENCH, encoding="utf-8")
 

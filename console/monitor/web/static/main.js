@@ -70,6 +70,7 @@ function news(message, first) {
   if (first) {
     table.clear();
     find("log").replaceChildren();
+    for (const panel of panels.values()) panel.begin();
   }
   if (message.rows) table.take(message.rows);
   if (message.troubles) trouble(message.troubles);

@@ -143,7 +143,14 @@ export class Panel {
     put(this.facts, facts.join(" · "));
     this.facts.classList.toggle("bad", told.state !== "well");
     this.running(told.running ?? []);
-    for (const [name, topic] of Object.entries(told.topics ?? {})) this.topic(name, topic);
+    const topics = new Map(Object.entries(told.topics ?? {}));
+    for (const [name, topic] of topics) this.topic(name, topic);
+    for (const [name, slot] of this.values) {  // a topic that has ended
+      if (slot.box.parentNode === this.topics && !topics.has(name)) {
+        slot.box.remove();
+        this.values.delete(name);
+      }
+    }
   }
 
   running(calls) {
@@ -180,6 +187,10 @@ export class Panel {
     if (told.gaps) parts.push(`${told.gaps} gaps`);
     if (told.readers.length) parts.push(`read by ${told.readers.join(", ")}`);
     put(slot.about, `topic: ${parts.join(", ")}`);
+  }
+
+  begin() {  // all points are told anew
+    for (const slot of this.values.values()) slot.plot?.clear();
   }
 
   take(values) {

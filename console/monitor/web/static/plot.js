@@ -27,6 +27,11 @@ export class Plot {
     this.later();
   }
 
+  clear() {
+    this.count = 0;
+    this.varies = false;
+  }
+
   later() {
     if (!this.due) {
       this.due = true;
