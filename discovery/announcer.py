@@ -97,14 +97,9 @@ class Announcer:
     """
 
     def __init__(
-        self,
-        process: bytes,
-        epoch: int,
-        partition: str,
-        key: Key | None,
-        now: float,
+        self, process: bytes, epoch: int, partition: str, key: Key | None, now: float,
         chance: Callable[[], float],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.process = process
         self.epoch = epoch
         self.partition = check_partition(partition)
@@ -119,14 +114,16 @@ class Announcer:
         self._processes: dict[bytes, None] = {}
         self._tokens, self._paid_at = float(BUCKET), now
         self._elsewhere: tuple[int, dict[Reach, Outbox]] = 0, {}
+        self._registry: Reach | None = None
         self._ended = False
         self.hiding = Hiding()
 
-    def reaches(self, reaches: Sequence[Reach], now: float) -> None:
-        """On which reaches to speak from now on; each has a view number of its own."""
+    def reaches(self, reaches: Sequence[Reach], now: float, told: Reach | None = None) -> None:
+        """On which reaches, each with its own view number, to speak, and tell a registry, from now on."""
         old = self._outboxes
-        if [outbox.reach for outbox in old.values()] == list(reaches):
+        if ([outbox.reach for outbox in old.values()], self._registry) == (list(reaches), told):
             return
+        self._registry = told
         self._outboxes = {reach.view: Outbox(reach) for reach in reaches}
         for outbox in self._outboxes.values():
             outbox.spoken = outbox.reach.view in old and old[outbox.reach.view].spoken

@@ -331,7 +331,9 @@ class Participant:
             reaches = self._multicast.look()
             if reaches is not None:
                 with changed():
-                    self._announcer.reaches(reaches, now)
+                    self._announcer.reaches(reaches, now, self._multicast.everywhere)
+                if self.registering is not None:
+                    self.registering.changed()
         self._ticked = now
         with changed():
             events = self._directory.tick(now)

@@ -110,7 +110,7 @@ class MulticastSockets:
         return everywhere(self.interfaces)
 
     def look(self) -> list[Reach] | None:
-        """Follow the machine's interfaces; the reaches when they are others now."""
+        """Follow the machine's interfaces; the reaches when these, or the interfaces, are others now."""
         if self._relaying.unknown and not self._looking_up:
             look_up = threading.Thread(target=self._look_up, name="pzc-look-up", daemon=True)
             self._looking_up = True
@@ -118,18 +118,22 @@ class MulticastSockets:
                 look_up.start()
             except RuntimeError:  # no thread is left: at the next look
                 self._looking_up = False
+        same = False
         try:
             known = self._find(self._site.address)
-            if (self._multicast is not None and known == self.interfaces) or not self._site.group:
+            same, self.interfaces = known == self.interfaces, known
+            if same and (self._multicast is not None or not self._site.group):
                 return None
-            self.interfaces = known
             self.close()
+            if not self._site.group:
+                return []
             multicast = Multicast(self._site.group, self._site.port, known, HEARTBEATS)
         except (BindError, ConfigError) as exc:
+            self.close()
             if self.problem != str(exc):
                 self.problem = str(exc)
                 logger.warning("agents cannot be found by name: %s", exc)
-            return None
+            return None if same else []
         self.problem = ""
         self._multicast = multicast
         for fileno in multicast.filenos():

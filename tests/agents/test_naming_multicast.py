@@ -93,6 +93,34 @@ def test_an_interface_that_goes_away_is_told_and_found_again(
     assert bench.multicast.problem == ""
 
 
+def test_an_interface_that_comes_back_as_it_was_is_used_again(bench: Bench) -> None:
+    def none(_: str | None) -> list[Interface]:
+        raise ConfigError("no interface has it")
+
+    bench.owner.run(bench.multicast.look)
+    bench.found[:] = [none]
+    bench.owner.run(bench.multicast.look)
+    bench.found[:] = [chosen]
+    assert bench.owner.run(bench.multicast.look) is not None
+    assert bench.multicast.problem == ""
+
+
+def test_without_a_group_other_interfaces_are_told_all_the_same() -> None:
+    owner = loops.acquire()
+    found = [chosen("127.0.0.1")]
+    try:
+        multicast = MulticastSockets(
+            owner, Site(group=""), bytes(16), lambda _: None, lambda _: [], lambda _: None, lambda _: found[0]
+        )
+        assert owner.run(multicast.look) is None
+        found[0] = [*found[0], Interface("eth0", 2, "203.0.113.7", False)]
+        assert owner.run(multicast.look) == []
+        assert multicast.everywhere.addresses == ("203.0.113.7",)
+        assert owner.run(multicast.look) is None
+    finally:
+        loops.release(owner)
+
+
 def test_without_a_group_nothing_is_opened() -> None:
     owner = loops.acquire()
     try:

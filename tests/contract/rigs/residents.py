@@ -14,7 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import Agent, Policy, Proxy, PzcError, Server, Signal, block, discover, drop, latest, lock, mailbox
+from pzc import (
+    Agent,
+    Policy,
+    Proxy,
+    PzcError,
+    Server,
+    Signal,
+    block,
+    discover,
+    drop,
+    latest,
+    lock,
+    mailbox,
+    watch,
+)
 from pzc.testing import command
 
 from tests.contract.rigs.ethernet import enter, instead_of
@@ -99,6 +113,11 @@ class Resident(Worker):
     def find(self, pattern: str) -> list[str]:
         """Names that are known after a while."""
         return sorted(entry.name for entry in discover(pattern, timeout=2.0, kind="service"))
+
+    def know_address(self, name: str, host: str) -> None:
+        """Wait until an agent of that name has an address on a host."""
+        with watch(pattern=name) as watching:
+            wait_until(lambda: any(f"//{host}:" in at for each in watching.entries for at in each.addresses))
 
     def call(self, endpoint: str, method: str, *args: Any, timeout: float = CALL_TIMEOUT) -> Any:
         """One call over a proxy that is kept; the name of the error, when it could not be made."""
