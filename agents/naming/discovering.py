@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from random import random
 from typing import Any
 
 from ...discovery.announcer import Announcer
@@ -105,14 +105,14 @@ class Participant:
         self._directory = Directory(
             site.partition,
             self.process,
-            random.random,
+            random,
             max_skew=None if keyring is None else MAX_SKEW,
             key_id=keyring.active.key_id if keyring else "",
         )
         key = None if keyring is None else keyring.active
         self._observer = "" if key is None or key.role >= Role.OPERATOR else key.name
         now, epoch = time.monotonic(), int(time.time())
-        self._announcer = Announcer(self.process, epoch, site.partition, key, now, random.random)
+        self._announcer = Announcer(self.process, epoch, site.partition, key, now, random, bool(site.relays))
         self._listeners: list[Listener] = []
         self._look_at = self._ticked = 0.0
         self._timer: Timer | None = None

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pzc.agents.naming.multicast import SOON, WAITING, MulticastSockets, patience
-from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
 from pzc.discovery.multicast import Datagram
+from pzc.discovery.outbox import Outgoing
 from pzc.discovery.records import Heartbeat
 from pzc.discovery.site import Site
 from pzc.protocol import limits
@@ -182,3 +182,29 @@ def test_a_relay_whose_name_was_not_known_is_told_once_it_is(
             assert relay.recv(100) == b"hello"
         finally:
             bench.owner.run(multicast.close)
+
+
+def test_the_name_of_a_relay_is_looked_up_where_nobody_waits_for_it_long(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, answered, made = socket.getaddrinfo, threading.Event(), threading.Event()
+
+    def look_up(host: str, *more: Any) -> Any:
+        if socket.AI_NUMERICHOST in more:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        answered.wait(2 * TIMEOUT)
+        return found("127.0.0.1", *more)
+
+    def make() -> None:
+        site = replace(bench.site, relays=(("slow.example", 1),))
+        MulticastSockets(bench.owner, site, bytes(16), lambda _: None, lambda _: [], lambda _: None)
+        made.set()
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    making = threading.Thread(target=make)
+    making.start()
+    try:
+        assert made.wait(TIMEOUT)
+    finally:
+        answered.set()
+        making.join()
