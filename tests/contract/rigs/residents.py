@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,6 +49,9 @@ every_policy = pytest.mark.parametrize("policy", POLICIES, ids=[policy.name for 
 NEVER = 1000.0
 """Seconds of a timeout that no test waits for."""
 
+NEVER_FOUND, QUICK = 8.0, 4.0
+"""Seconds for what nobody finds, and for a call beside that; a name server that is silent takes 10."""
+
 
 class Bench:
     """What residents serve."""
@@ -90,11 +93,19 @@ class Resident(Worker):
         self._stack = stack
         self._proxies: dict[str, Proxy] = {}
 
-    def know(self, hosts: str) -> None:
+    def know(self, hosts: str, name_server: str = "") -> None:
         """Have names of hosts of one's own; before anything else, so that every thread has them."""
-        written = Path(self._stack.enter_context(TemporaryDirectory())) / "hosts"
-        written.write_text(f"127.0.0.1 localhost\n{hosts}", encoding="ascii")
-        instead_of(str(written), "/etc/hosts")
+        folder = Path(self._stack.enter_context(TemporaryDirectory()))
+        self._hosts = folder / "hosts"
+        self.rename(hosts)
+        instead_of(str(self._hosts), "/etc/hosts")
+        if name_server:
+            (folder / "resolv.conf").write_text(f"nameserver {name_server}\n", encoding="ascii")
+            instead_of(str(folder / "resolv.conf"), "/etc/resolv.conf")
+
+    def rename(self, hosts: str) -> None:
+        """Have other names of hosts from now on."""
+        self._hosts.write_text(f"127.0.0.1 localhost\n{hosts}", encoding="ascii")
 
     def open(self, rep: str, pub: str = "", **options: Any) -> tuple[str, str]:
         """Have an agent; returns where it can be reached."""
@@ -127,6 +138,20 @@ class Resident(Worker):
             return getattr(self._proxies[endpoint], method).options(timeout=timeout)(*args)
         except PzcError as exc:
             return type(exc).__name__
+
+    def call_beside(self, other: str, endpoint: str, method: str, *args: Any) -> Any:
+        """As `call`, again and again while a thread tries to reach another endpoint; the first failure."""
+
+        def reach() -> None:
+            with suppress(PzcError), Proxy(other, timeout=NEVER_FOUND):
+                pass
+
+        reaching = threading.Thread(target=reach)
+        reaching.start()
+        found = self.call(endpoint, method, *args)
+        while isinstance(found, int) and reaching.is_alive():
+            found = self.call(endpoint, method, *args, timeout=QUICK)
+        return found
 
     def insist(self, endpoint: str, method: str, *args: Any) -> Any:
         """As `call`, again and again until nothing fails any more."""
