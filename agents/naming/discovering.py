@@ -222,18 +222,17 @@ class Participant:
         """What was heard, refused and said."""
         with changed():
             return {
-                "partition": self.site.partition,
-                "process": self.process.hex(),
+                "partition": self.site.partition, "process": self.process.hex(),
                 **self._multicast.statistics(),
                 "registry": self.registering and self.registering.statistics(),
                 "processes": self._directory.known,
                 "entries": len(self._directory),
                 "refused": dict(self._reader.refused),
                 "last_refused": {reason: last.detail for reason, last in self._reader.last.copy().items()},
-                "counts": dict(self._directory.counters),
+                "counts": dict(self._directory.counters), "skew": self._directory.skew,
                 "conflicts": {name: list(owners) for name, owners in self.conflicts.copy().items()},
                 "hidden": dict(self._announcer.hiding.heard),
-            }
+            }  # fmt: skip
 
     # --- what a registry asks, and tells; I/O thread ---------------------------------------------------
 
