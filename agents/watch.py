@@ -33,6 +33,7 @@ from ..transport.wire import Protocol
 from .client.client import Client
 from .naming import participants
 from .naming.discovering import Participant, changed
+from .naming.naming import AGAIN
 
 MOST = 10_000
 """Changes that wait for a reader, and calls that wait for the thread of the callbacks."""
@@ -242,6 +243,14 @@ def acquire(partition: str | None = None, protocol: Protocol | None = None) -> P
     return participants.acquire(site, protocol or Protocol(settings=settings), Client)
 
 
+def hear(participant: Participant, pattern: str, seconds: float) -> None:
+    """Ask, twice as datagrams get lost, who is there by names that fit, and wait for so many seconds."""
+    first = min(AGAIN, seconds)
+    for pause in (first, seconds - first)[: 1 + (seconds > first)]:
+        participant.ask([pattern])
+        threading.Event().wait(pause)
+
+
 def _check_kind(kind: str | None) -> None:
     if kind is not None and kind not in get_args(Kind):
         raise ConfigError(f"kind={kind!r} cannot be used: expected one of {', '.join(get_args(Kind))}")
@@ -313,8 +322,7 @@ def discover(
     Pattern(pattern)
     participant = acquire(partition, protocol)
     try:
-        participant.ask([pattern])
-        threading.Event().wait(timeout)
+        hear(participant, pattern, timeout)
         return participant.match(pattern, kind)
     finally:
         participants.release(participant)
