@@ -53,8 +53,8 @@ _ViewKey = tuple[bytes, Source, int]
 class Directory:
     """Who is where in one partition; see the table in the module's docstring.
 
-    ``now`` is monotonic and ``wall`` Unix time, both in seconds. Read what has arrived before `tick`: whoever
-    was stopped itself would take all others for dead.
+    ``now`` is monotonic and ``wall`` Unix time, both in seconds. `excuse` others before `tick`: whoever was
+    stopped itself would take them all for dead.
 
     Args:
         partition: announcements of others are counted only.
@@ -233,6 +233,10 @@ class Directory:
         """The registry answers again, and is the same: what it told stays until it says otherwise."""
         for key in itertools.chain(*map(_told, self._peers.values())):
             self._silence.drop(key)
+
+    def excuse(self, seconds: float) -> None:
+        """This process stood still for so long: nobody was silent then."""
+        self._silence.postpone(seconds)
 
     def _count(self, what: str) -> list[Event]:
         self.counters[what] = self.counters.get(what, 0) + 1

@@ -188,14 +188,6 @@ class MulticastSockets:
         self._patient += self._count - before
         return self._count - before
 
-    def drain(self) -> None:
-        """Hear everything that has arrived until now."""
-        multicast = self._multicast
-        if multicast is not None:
-            for fileno in multicast.filenos():
-                self._read(multicast, fileno, _ALL)
-        self.hear_patient()
-
     def _read(self, multicast: Multicast, fileno: int, most: int) -> bool:
         """Hear what a socket has, at most so much; False when there may be more."""
         for _ in range(most):
