@@ -9,8 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from pzc.discovery.announcer import BUCKET, RATE, UDP, Announcer, Outgoing
+from pzc.discovery.announcer import BUCKET, RATE, UDP, Announcer
 from pzc.discovery.datagrams import MAX_DATAGRAM, Reader
+from pzc.discovery.outbox import Outgoing
 from pzc.discovery.reach import REGISTRY_VIEW, Reach
 from pzc.discovery.records import Advertise, Announcement, Bye, Entry, Heartbeat, Subscribe, Unadvertise
 from pzc.protocol.errors import ConfigError, LocalProtocolError
