@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..delivery.standstill import Standstill
 from ..discovery.datagrams import Reader, Refusal
 from ..discovery.records import Advertise, Heartbeat
 from ..discovery.registry_state import RegistryState, Views
@@ -34,7 +35,6 @@ from ..transport.endpoints import RANDOM_TCP
 from ..transport.loop import Timer
 from ..transport.wire import Protocol
 from .naming.connections import Connections
-from .naming.discovering import STOPPED
 from .naming.registering import datagrams_of
 from .server.call import Call
 from .server.replies import authorize
@@ -46,7 +46,7 @@ MAX_WAIT = 5.0
 """Seconds that an answer may wait for news."""
 
 LOOK = 1.0
-"""Most seconds from one look for silent processes to the next; a late one tells that this one stood still."""
+"""Most seconds from one look for silent processes to the next."""
 
 GATHER = 0.02
 """Seconds in which changes gather before those who wait are told."""
@@ -100,6 +100,7 @@ class Registry(Server):
         self._shares = Shares("questions", "questions wait here")
         self._flushing = self._ended = False
         self._looking: Timer | None = None
+        self._standstill = Standstill(LOOK, time.monotonic())
         super().__init__(
             self.topics, rep_endpoint, pub_endpoint, name=name, protocol=protocol,
             expose=("connect", "disconnect", "connections", "status", "changed"),
@@ -235,10 +236,8 @@ class Registry(Server):
             self._looking = self.loop.call_later(min(LOOK, max(0.0, due - time.monotonic())), self._look)
 
     def _look(self) -> None:
-        due, self._looking = self._looking, None
-        now = time.monotonic()
-        if due is not None and now > due.due + STOPPED:  # whoever was stopped would take all others for dead
-            self.state.excuse(now)
+        self._looking, now = None, time.monotonic()
+        self.state.excuse(self._standstill.look(now), now)
         for process in self.state.tick(now):
             logger.info("process %s is gone: it was silent", process.hex()[:8])
             self._soon()

@@ -5,7 +5,8 @@
     entry        heard                        told
     unknown      it appears                   it is there
     unknown      it is gone                   nothing
-    there        it appears, or changes       nothing
+    there        it appears                   nothing
+    there        it changes                   nothing; `Watch.entries` has it as it is now
     there        it is gone                   it is gone
 """
 
@@ -19,7 +20,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Literal, NamedTuple, Self, get_args
 
-from ..discovery.events import Appeared, Event, Vanished
+from ..discovery.events import Appeared, Changed, Event, Vanished
+from ..discovery.index import Key, key_of
 from ..discovery.names import Pattern
 from ..discovery.records import Entry, Kind
 from ..protocol.errors import AgentClosed, ConfigError, ReceiveTimeout, SubscriptionClosed
@@ -31,6 +33,7 @@ from ..transport.wire import Protocol
 from .client.client import Client
 from .naming import participants
 from .naming.discovering import Participant, changed
+from .naming.naming import AGAIN
 
 MOST = 10_000
 """Changes that wait for a reader, and calls that wait for the thread of the callbacks."""
@@ -84,7 +87,7 @@ class Watch(Iterator[NameChange]):
         self._kind = kind
         self._executor = Executor("pzc-watch")
         self._changed = threading.Condition()
-        self._there: dict[tuple[bytes, int], Entry] = {}
+        self._there: dict[Key, Entry] = {}
         self._waiting: deque[NameChange] = deque()
         self._calls: deque[NameChange] = deque()
         self._waiters: list[Future[None]] = []
@@ -114,9 +117,13 @@ class Watch(Iterator[NameChange]):
             fits = self._kind in (None, entry.kind) or (self._kind == "agent" and entry.kind == "service")
             if fits and self._pattern.matches(entry.name):
                 self._note(isinstance(event, Appeared), entry)
+        elif isinstance(event, Changed):
+            with self._changed:
+                if (key := key_of(event.new)) in self._there:
+                    self._there[key] = event.new
 
     def _note(self, there: bool, entry: Entry) -> None:
-        key = entry.process, entry.number
+        key = key_of(entry)
         with self._changed:
             if self._closed or there is (key in self._there):
                 return
@@ -236,6 +243,14 @@ def acquire(partition: str | None = None, protocol: Protocol | None = None) -> P
     return participants.acquire(site, protocol or Protocol(settings=settings), Client)
 
 
+def hear(participant: Participant, pattern: str, seconds: float) -> None:
+    """Ask, twice as datagrams get lost, who is there by names that fit, and wait for so many seconds."""
+    first = min(AGAIN, seconds)
+    for pause in (first, seconds - first)[: 1 + (seconds > first)]:
+        participant.ask([pattern])
+        threading.Event().wait(pause)
+
+
 def _check_kind(kind: str | None) -> None:
     if kind is not None and kind not in get_args(Kind):
         raise ConfigError(f"kind={kind!r} cannot be used: expected one of {', '.join(get_args(Kind))}")
@@ -307,8 +322,7 @@ def discover(
     Pattern(pattern)
     participant = acquire(partition, protocol)
     try:
-        participant.ask([pattern])
-        threading.Event().wait(timeout)
+        hear(participant, pattern, timeout)
         return participant.match(pattern, kind)
     finally:
         participants.release(participant)

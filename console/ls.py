@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import threading
 import time
 from collections.abc import Iterable
 from typing import Any
 
 from ..agents.naming import participants
 from ..agents.naming.unknown import obstacles
-from ..agents.watch import acquire
+from ..agents.watch import acquire, hear
 from ..discovery.events import Process
 from ..discovery.names import Pattern
 from ..discovery.records import Entry
@@ -53,8 +52,7 @@ def run_ls(args: argparse.Namespace) -> int:
     fits = Pattern(pattern)
     participant = acquire(partition)
     try:
-        participant.ask([pattern])
-        threading.Event().wait(args.timeout)
+        hear(participant, pattern, args.timeout)
         found, hindered = participant.match(pattern), obstacles(participant)
         processes = {process.process: process for process in participant.processes()}
         refused = participant.statistics()["last_refused"]

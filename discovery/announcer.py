@@ -10,6 +10,7 @@
     a new outbox                          ADVERTISE: everything                           at once
     an entry was shown here once       HEARTBEAT                                       each 0.90 to 0.94 s
     ask, ask_processes                 SUBSCRIBE                                       at once
+    relayed, and no entry is shown     SUBSCRIBE, of nothing                           each 3 s
     bye                                BYE, twice; nothing after it                    at once
 
 Answers wait for each other: whoever asks until an answer is sent gets that one; 100: `Directory.yields`.
@@ -22,7 +23,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..protocol.errors import LocalProtocolError
@@ -31,7 +32,7 @@ from .asking import MAX_ASKS
 from .datagrams import MAX_DATAGRAM, batches, fitting, write
 from .hidden import Hiding
 from .names import Pattern, check_partition
-from .outbox import REPEATS, Outbox
+from .outbox import REPEATS, Out, Outbox, Outgoing
 from .reach import Reach, seen_from
 from .records import (
     Advertise,
@@ -51,6 +52,9 @@ BEAT = 0.90
 BEAT_JITTER = 0.04
 """A heartbeat comes 0.90 to 0.94 s after the last one; see `directory.SILENCE`."""
 
+KNOCK = 3.0
+"""Seconds after which a relay hears of a process that has nothing to say; see `relaying.GUEST_STAYS`."""
+
 MAX_DELAY = 0.05
 """Seconds that an answer may wait, so that many do not answer at one moment."""
 
@@ -67,17 +71,6 @@ _PATTERNS_AT_ONCE = 3
 _GONE_AT_ONCE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A datagram to be sent on the reach with the number ``view``."""
-
-    view: int
-    data: bytes
-
-
-Out = list[Outgoing]
-
-
 class Announcer:
     """See the table in the module's docstring; ``now`` is monotonic and ``wall`` Unix time, both in seconds.
 
@@ -88,6 +81,7 @@ class Announcer:
         key: signs every datagram; None to sign none.
         now: when it begins.
         chance: evenly distributed numbers from 0 to 1.
+        relayed: a relay is told as well, which tells only those that it hears.
 
     Attributes:
         sent: bytes so far, with 28 of UDP and IPv4 for each datagram.
@@ -97,14 +91,9 @@ class Announcer:
     """
 
     def __init__(
-        self,
-        process: bytes,
-        epoch: int,
-        partition: str,
-        key: Key | None,
-        now: float,
-        chance: Callable[[], float],
-    ) -> None:
+        self, process: bytes, epoch: int, partition: str, key: Key | None, now: float,
+        chance: Callable[[], float], relayed: bool = False,
+    ) -> None:  # fmt: skip
         self.process = process
         self.epoch = epoch
         self.partition = check_partition(partition)
@@ -119,14 +108,16 @@ class Announcer:
         self._processes: dict[bytes, None] = {}
         self._tokens, self._paid_at = float(BUCKET), now
         self._elsewhere: tuple[int, dict[Reach, Outbox]] = 0, {}
-        self._ended = False
+        self._registry: Reach | None = None
+        self._ended, self._knock_at = False, now if relayed else math.inf
         self.hiding = Hiding()
 
-    def reaches(self, reaches: Sequence[Reach], now: float) -> None:
-        """On which reaches to speak from now on; each has a view number of its own."""
+    def reaches(self, reaches: Sequence[Reach], now: float, told: Reach | None = None) -> None:
+        """On which reaches, each with its own view number, to speak, and tell a registry, from now on."""
         old = self._outboxes
-        if [outbox.reach for outbox in old.values()] == list(reaches):
+        if ([outbox.reach for outbox in old.values()], self._registry) == (list(reaches), told):
             return
+        self._registry = told
         self._outboxes = {reach.view: Outbox(reach) for reach in reaches}
         for outbox in self._outboxes.values():
             outbox.spoken = outbox.reach.view in old and old[outbox.reach.view].spoken
@@ -235,10 +226,15 @@ class Announcer:
         self._tokens = min(BUCKET, self._tokens + max(0.0, now - self._paid_at) * RATE)
         self._paid_at = now
         out: Out = []
+        knocks = self._knock_at <= now
+        if knocks:
+            self._knock_at = now + KNOCK
         for outbox in self._outboxes.values():
             if outbox.spoken and outbox.beat_at <= now:
                 outbox.beat_at = now + BEAT + BEAT_JITTER * self._chance()
                 self._send(out, outbox, Heartbeat, wall)
+            elif knocks and not outbox.spoken:
+                self._send(out, outbox, Subscribe, wall)
             self._answer(outbox, now)
             self._say_whole(out, outbox, now, wall)
             self._say_due(out, outbox, now, wall)
@@ -260,7 +256,8 @@ class Announcer:
         missing = MAX_DATAGRAM + UDP - self._tokens
         affordable = self._paid_at + (missing / RATE + 0.001 if missing > 0 else 0.0)
         waiting = max(affordable, min((time for time in times if time is not None), default=math.inf))
-        return min([waiting, *(outbox.beat_at for outbox in self._outboxes.values() if outbox.spoken)])
+        beats = (outbox.beat_at for outbox in self._outboxes.values() if outbox.spoken)
+        return min([waiting, self._knock_at, *beats])
 
     def bye(self, wall: float) -> Out:
         """What to send at the end; `due` says nothing after it."""

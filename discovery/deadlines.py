@@ -33,6 +33,11 @@ class Deadlines(Generic[T]):
         if stands is None or time < stands:
             self._push(key, time)
 
+    def postpone(self, seconds: float) -> None:
+        """Move every time on."""
+        for key in self._times if seconds else ():
+            self._times[key] += seconds
+
     def drop(self, key: T) -> None:
         """Forget a key, if it is there."""
         self._times.pop(key, None)

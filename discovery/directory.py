@@ -53,8 +53,8 @@ _ViewKey = tuple[bytes, Source, int]
 class Directory:
     """Who is where in one partition; see the table in the module's docstring.
 
-    ``now`` is monotonic and ``wall`` Unix time, both in seconds. Read what has arrived before `tick`: whoever
-    was stopped itself would take all others for dead.
+    ``now`` is monotonic and ``wall`` Unix time, both in seconds. `excuse` others before `tick`: whoever was
+    stopped itself would take them all for dead.
 
     Args:
         partition: announcements of others are counted only.
@@ -68,6 +68,7 @@ class Directory:
         counters: ``other_partition other_key names_kept own old skewed views_full``, processes and entries
             for which there is no room, of all keys or of theirs, ``processes_full entries_full``, and those
             that callers add.
+        skew: seconds by which the last clock that differed by too much was ahead.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Directory:
         self.process = process
         self.max_skew = max_skew
         self.counters: dict[str, int] = {}
+        self.skew = 0.0
         self._index = Index()
         self._peers: dict[bytes, Peer] = {}
         self._gone: Quotas[bytes, tuple[int, float]] = Quotas()  # epoch, and up to which sequence it is over
@@ -172,7 +174,7 @@ class Directory:
             events += self._forget(peer, "restarted")
             peer = None
         if peer is None:
-            if not self._may_be_met(said, fresh, key):
+            if not self._may_be_met(said, skew, fresh, key):
                 return events
             peer = self._peers[said.process] = Peer(said.process, said.epoch, key)
             self._met.add(key)
@@ -232,11 +234,15 @@ class Directory:
         for key in itertools.chain(*map(_told, self._peers.values())):
             self._silence.drop(key)
 
+    def excuse(self, seconds: float) -> None:
+        """This process stood still for so long: nobody was silent then."""
+        self._silence.postpone(seconds)
+
     def _count(self, what: str) -> list[Event]:
         self.counters[what] = self.counters.get(what, 0) + 1
         return []
 
-    def _may_be_met(self, said: Announcement, fresh: bool, key: str) -> bool:
+    def _may_be_met(self, said: Announcement, skew: float, fresh: bool, key: str) -> bool:
         """Whether an announcement makes a process known."""
         if isinstance(said, Bye | Subscribe):
             return False
@@ -245,6 +251,7 @@ class Directory:
             self._count("old")
         elif not fresh:
             self._count("skewed")
+            self.skew = skew
         elif self._met.room(key) <= 0:
             self._count("processes_full")
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from .reach import Reach
 from .records import Record, mixed
@@ -12,6 +13,17 @@ REPEATS = (0.0, 0.1, 0.3)
 
 MAX_PATTERNS = 64
 """Patterns that are answered one by one; who asks more at once is told everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A datagram to be sent on the reach with the number ``view``."""
+
+    view: int
+    data: bytes
+
+
+Out = list[Outgoing]
 
 
 class Outbox:

@@ -7,7 +7,7 @@ Of each process::
     known      whole(...)                               known: everybody is told the new ones
     known      hear(...)                                known: lives on
     known      bye, or SILENCE seconds without hear     unknown: everybody is told that it is gone
-    known      excuse(...)                              known: as if it had been heard now
+    known      excuse(...)                              known: as if it had been heard later
     unknown    hear(...)                                unknown: it is asked for the whole
 
 What a process says about itself comes in two views: one for processes of its own host, which may hold
@@ -165,10 +165,10 @@ class RegistryState:
         if known is not None and known.owner == owner:
             self._forget(process)
 
-    def excuse(self, now: float) -> None:
-        """The registry itself stood still until now: nobody was silent, as far as it can tell."""
-        for known in self._known.values():
-            known.heard = now
+    def excuse(self, seconds: float, now: float) -> None:
+        """The registry itself stood still for so long, until now: nobody was silent then."""
+        for known in self._known.values() if seconds else ():
+            known.heard = min(known.heard + seconds, now)
 
     def tick(self, now: float) -> list[bytes]:
         """Forget who is silent; returns them."""

@@ -55,26 +55,23 @@ class Relaying:
     """Relays that this process sends to, and guests that send to it; I/O thread, but for the constructor.
 
     Args:
-        relays: hosts with their ports; each is looked up now.
+        relays: hosts with their ports.
 
     Attributes:
-        unknown: relays that have no address yet.
+        unknown: relays that have no address yet, and why, as far as it was told.
         refused: datagrams of guests for whom there was no room.
     """
 
     def __init__(self, relays: Sequence[Address]) -> None:
         self.refused = 0
-        self.unknown = list(relays)
+        self.unknown = dict.fromkeys(relays, "")
         self._relays: list[Address] = []
         self._interfaces: Sequence[Interface] = ()
         self._routes: dict[str, list[Address]] = {}
         self._guests: dict[Address, tuple[Interface, float]] = {}
         for relay in relays:
-            try:
-                self._relays.append(looked_up(relay))
-                self.unknown.remove(relay)
-            except OSError as exc:
-                logger.warning("the relay %s:%s of PZC_RELAY is not known yet: %s", *relay, exc)
+            with contextlib.suppress(OSError):
+                self.know(relay, looked_up(relay, socket.AI_NUMERICHOST))
 
     @property
     def guests(self) -> list[Address]:
@@ -90,10 +87,16 @@ class Relaying:
 
     def know(self, relay: Address, address: Address) -> None:
         """A relay that was unknown has an address."""
-        if relay in self.unknown:
-            self.unknown.remove(relay)
+        if self.unknown.pop(relay, None) is not None:
             self._relays.append(address)
-            self._reach(address)
+            if self._interfaces:
+                self._reach(address)
+
+    def miss(self, relay: Address, why: str) -> None:
+        """A relay that was unknown still is."""
+        if self.unknown.get(relay, why) != why:
+            self.unknown[relay] = why
+            logger.warning("the relay %s:%s of PZC_RELAY is not known yet: %s", *relay, why)
 
     def _reach(self, relay: Address) -> None:
         local = _local_address(relay)
@@ -164,14 +167,14 @@ class Relaying:
         return True
 
 
-def looked_up(relay: Address) -> Address:
-    """The address of a relay, which may take long to find out.
+def looked_up(relay: Address, flags: int = 0) -> Address:
+    """The address of a relay, which may take long to find out, unless it is one already.
 
     Raises:
         OSError: when it has none.
     """
     try:
-        *_, address = socket.getaddrinfo(*relay, socket.AF_INET, socket.SOCK_DGRAM)[0]
+        *_, address = socket.getaddrinfo(*relay, socket.AF_INET, socket.SOCK_DGRAM, 0, flags)[0]
     except UnicodeError as exc:
         raise OSError(str(exc)) from exc
     return str(address[0]), int(address[1])

@@ -133,21 +133,28 @@ def beside(endpoint: str) -> str:
     return f"tcp://{host}:0" if host else RANDOM_TCP
 
 
-def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Connect to one more endpoint, IPv4 or IPv6; zmq.ZMQError when that cannot be used."""
-    _set_family(socket, families.is_ipv6(endpoint))
-    socket.connect(endpoint)
+def is_named(endpoint: str) -> bool:
+    """True for a tcp endpoint with a host name, which has to be looked up."""
+    host, port = split(endpoint)
+    return bool(host) and port.isdecimal() and _address(host) is None
 
 
-def disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Leave an endpoint that `connect` was called with."""
-    ipv6 = families.is_ipv6(endpoint)
-    _set_family(socket, ipv6)
-    try:
-        socket.disconnect(endpoint)
-    except zmq.ZMQError:  # the name led to the other family then
-        _set_family(socket, not ipv6)
-        socket.disconnect(endpoint)
+def connect(socket: zmq.Socket[bytes], endpoint: str) -> str:
+    """Connect to one more endpoint, IPv4 or IPv6; zmq.ZMQError when that cannot be used.
+
+    Returns:
+        What `disconnect` needs: where its host name leads to.
+    """
+    place = families.place(endpoint)
+    _set_family(socket, place.startswith("tcp://["))
+    socket.connect(place)
+    return place
+
+
+def disconnect(socket: zmq.Socket[bytes], place: str) -> None:
+    """Leave an endpoint, as `connect` returned it."""
+    _set_family(socket, place.startswith("tcp://["))
+    socket.disconnect(place)
 
 
 def _set_family(socket: zmq.Socket[bytes], ipv6: bool) -> None:

@@ -1,7 +1,8 @@
-"""Families: does the host name in an endpoint lead to its agent by IPv4 or by IPv6?
+"""Families: where does the host name in an endpoint lead to, by IPv4 or by IPv6?
 
-libzmq looks a name up again for each connection, but in one family only: the one that is known here, else
-IPv4. What is known is found out by `dialling.settle`; safe from any thread.
+libzmq is given addresses. It would look a name up, again for each connection, in the one thread that has all
+connections of the process, and all would wait for a name server that does not answer. What is known is
+found out by `dialling.settle`; safe from any thread.
 """
 
 from __future__ import annotations
@@ -10,24 +11,26 @@ from ..protocol.memo import Memo
 
 _MOST = 10_000
 
-_ipv6: Memo[str, bool] = Memo()
+_places: Memo[str, str] = Memo()
+_settled: Memo[str, bool] = Memo()
 
 
-def is_ipv6(endpoint: str) -> bool:
-    """True for an endpoint with an IPv6 address, or with a name that leads there by IPv6."""
-    return endpoint.startswith("tcp://[") or _ipv6.get(endpoint, False)
+def place(endpoint: str) -> str:
+    """The endpoint with the address that its host name led to last; itself where that is not known."""
+    return _places.get(endpoint, endpoint)
 
 
-def is_known(endpoint: str) -> bool:
-    """True when it was found out."""
-    return endpoint in _ipv6
+def is_settled(endpoint: str) -> bool:
+    """True when it was found out, and need not be anew."""
+    return endpoint in _settled
 
 
-def learn(endpoint: str, ipv6: bool) -> None:
+def learn(endpoint: str, place: str) -> None:
     """It was found out."""
-    _ipv6.keep(endpoint, ipv6, _MOST)
+    _places.keep(endpoint, place, _MOST)
+    _settled.keep(endpoint, True, _MOST)
 
 
 def forget(endpoint: str) -> None:
     """It is to be found out anew: somebody else may be there."""
-    _ipv6.pop(endpoint, None)
+    _settled.pop(endpoint, None)

@@ -53,7 +53,10 @@ MEET_TIMEOUT = 1.0
 """Seconds for the handshake at one address while there are others."""
 
 SETTLE_TIMEOUT = 1.0
-"""Seconds to look a host name up, and again to find out which of its families answers."""
+"""Seconds to look up anew a host name that is known, and again to find out which of its families answers."""
+
+_SLICE = 0.1
+"""Seconds after which a wait for a look-up, or until the next one, sees that it was closed."""
 
 _HELLO = hello(b"DEALER")
 """Without it every try would be counted as a stranger's at the other end."""
@@ -112,26 +115,34 @@ def expecting(client: Client, agent_id: str) -> Meet:
     return meet
 
 
-def settle(endpoint: str, deadline: float) -> None:
-    """Find out by which family a host name leads to somebody, unless that is known; any thread but the I/O's.
-
-    When nobody answers in time, it stays open.
+def settle(endpoint: str, deadline: float, closed: threading.Event | None = None) -> None:
+    """Find out where a host name leads to somebody, unless that is known; any thread but the I/O's.
 
     Args:
         endpoint: of any kind; only that with a host name is looked at.
-        deadline: in monotonic seconds; at most half of the time until then is taken.
+        deadline: in monotonic seconds. Of a name that has led somewhere, at most a second is taken; what is
+            not known by then stays as it was.
+        closed: ends the wait.
     """
-    host, port = endpoints.split(endpoint)
-    if not host or families.is_known(endpoint) or endpoints.address_of(endpoint) or not port.isdecimal():
+    if not endpoints.is_named(endpoint) or families.is_settled(endpoint):
         return
-    patience = min(SETTLE_TIMEOUT, max(0.0, deadline - time.monotonic()) / 4)
-    try:
-        places = _look_ups.of(host, int(port)).result(patience)
-        chosen = dial(places, patience) if len(places) > 1 else "".join(places)
-    except (TimeoutError, PzcError, RuntimeError):  # the last where no thread is left
-        return
-    if chosen:
-        families.learn(endpoint, ipv6="[" in chosen)
+    (host, port), patience = endpoints.split(endpoint), min(SETTLE_TIMEOUT, _left(deadline) / 4)
+    until = deadline if families.place(endpoint) == endpoint else time.monotonic() + patience
+    places: list[str] = []
+    while not places:
+        with contextlib.suppress(TimeoutError, RuntimeError):  # the latter where no thread is left
+            places = _look_ups.of(host, int(port)).result(min(_SLICE, _left(until)))
+        if not places and (not _left(until) or (closed and closed.wait(min(_SLICE, _left(until))))):
+            return
+    chosen = places[0]
+    if len(places) > 1:
+        with contextlib.suppress(PzcError):  # nobody is there yet
+            chosen = dial(places, patience)
+    families.learn(endpoint, chosen)
+
+
+def _left(until: float) -> float:
+    return max(0.0, until - time.monotonic())
 
 
 class _LookUps(Table):
@@ -165,7 +176,7 @@ _look_ups = _LookUps()
 
 
 def _look_up(host: str, port: int) -> list[str]:
-    """An endpoint for each family of a host name; none when it is unknown: whoever connects tells."""
+    """An endpoint for each family of a host name; none when it is unknown."""
     places: dict[str, str] = {}
     with contextlib.suppress(OSError, UnicodeError):
         for family, *_, place in sockets.getaddrinfo(host, port, type=sockets.SOCK_STREAM):

@@ -163,9 +163,10 @@ class Peers:
 
     def learn(self, peer: Peer) -> None:
         """Remember a peer."""
-        host, _ = endpoints.split(peer.endpoint)
-        if families.is_known(peer.endpoint) and endpoints.split(peer.pub_endpoint)[0] == host:
-            families.learn(peer.pub_endpoint, families.is_ipv6(peer.endpoint))
+        (host, _), (pub_host, port) = map(endpoints.split, (peer.endpoint, peer.pub_endpoint))
+        if endpoints.is_named(peer.endpoint) and pub_host == host and families.is_settled(peer.endpoint):
+            address, _ = endpoints.split(families.place(peer.endpoint))
+            families.learn(peer.pub_endpoint, f"tcp://{address}:{port}")
         with self._lock:
             self._known[peer.endpoint] = peer
             if peer.key_id:

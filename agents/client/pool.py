@@ -27,10 +27,10 @@ from ...protocol import limits
 from ...protocol.errors import PeerLost
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
-from ...transport import greeting
+from ...transport import families, greeting
 from ...transport.channels import Channel
 from ...transport.counters import Counters
-from ...transport.endpoints import is_direct
+from ...transport.endpoints import is_direct, is_named, split
 from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
 from ...transport.timers import until_next
@@ -122,8 +122,7 @@ class Pool:
                     connection.turn_to(peer)
                 return connection
             self.discard(connection)
-        settle(peer.endpoint, deadline)
-        return self._pools.opened(lambda: self._pools.tcp(peer))
+        return self._pools.opened(lambda: self._pools.tcp(peer, deadline))
 
     def _look(self, peer: Peer) -> LocalConnection | None:
         self._here = self._pools.local(peer)
@@ -303,8 +302,16 @@ class Pools:
         sealed = Sealed(peer, self._protocol, self._agent_id, self._counters, f"/{nonce}", stream, serializer)
         return sealed.over(stream)
 
-    def tcp(self, peer: Peer) -> Connection:
-        """A new ZeroMQ connection to an endpoint."""
+    def tcp(self, peer: Peer, deadline: float) -> Connection:
+        """A new ZeroMQ connection to an endpoint.
+
+        Raises:
+            PeerLost: when its host name leads nowhere by the deadline.
+        """
+        settle(peer.endpoint, deadline, self._abort)
+        if is_named(families.place(peer.endpoint)):
+            host, _ = split(peer.endpoint)
+            raise PeerLost(f"{peer.endpoint} cannot be reached: no address of host {host} is known here")
         channel = Channel(self._loop.context, peer.endpoint)
         return Connection(channel, "tcp", peer, self._protocol, self._own(peer), self._counters)
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from random import random
 from typing import Any
 
+from ...delivery.standstill import Standstill
 from ...discovery.announcer import Announcer
 from ...discovery.datagrams import Reader, Refusal, key_of, was_passed_on
 from ...discovery.directory import Directory
@@ -52,8 +53,8 @@ ANSWERED = 0.15
 MAX_SKEW = 30.0
 """Seconds that the clock of a sender of signed datagrams may be off."""
 
-STOPPED = 0.5
-"""Seconds without work after which everything that has arrived is heard first."""
+LOOK = 1.0
+"""Most seconds from one look at others to the next; a late one tells that this process stood still."""
 
 LATE = 1.0
 """Seconds after which what is due is done although there is still more to hear."""
@@ -105,16 +106,17 @@ class Participant:
         self._directory = Directory(
             site.partition,
             self.process,
-            random.random,
+            random,
             max_skew=None if keyring is None else MAX_SKEW,
             key_id=keyring.active.key_id if keyring else "",
         )
         key = None if keyring is None else keyring.active
         self._observer = "" if key is None or key.role >= Role.OPERATOR else key.name
         now, epoch = time.monotonic(), int(time.time())
-        self._announcer = Announcer(self.process, epoch, site.partition, key, now, random.random)
+        self._announcer = Announcer(self.process, epoch, site.partition, key, now, random, bool(site.relays))
         self._listeners: list[Listener] = []
         self._look_at = self._ticked = 0.0
+        self._standstill = Standstill(LOOK, now)
         self._timer: Timer | None = None
         self._closed = False
         self.registering: Registering | None = None
@@ -222,18 +224,15 @@ class Participant:
         """What was heard, refused and said."""
         with changed():
             return {
-                "partition": self.site.partition,
-                "process": self.process.hex(),
-                **self._multicast.statistics(),
+                "partition": self.site.partition, "process": self.process.hex(),
                 "registry": self.registering and self.registering.statistics(),
-                "processes": self._directory.known,
-                "entries": len(self._directory),
-                "refused": dict(self._reader.refused),
+                "processes": self._directory.known, "entries": len(self._directory),
+                **self._multicast.statistics(), "refused": dict(self._reader.refused),
                 "last_refused": {reason: last.detail for reason, last in self._reader.last.copy().items()},
-                "counts": dict(self._directory.counters),
+                "counts": dict(self._directory.counters), "skew": self._directory.skew,
                 "conflicts": {name: list(owners) for name, owners in self.conflicts.copy().items()},
                 "hidden": dict(self._announcer.hiding.heard),
-            }
+            }  # fmt: skip
 
     # --- what a registry asks, and tells; I/O thread ---------------------------------------------------
 
@@ -306,12 +305,13 @@ class Participant:
         if isinstance(said, Hidden):
             self._announcer.hiding.learn(said.names, said.host)
             return said
-        now = time.monotonic() - waited
+        now = time.monotonic()
         with changed():
+            self._directory.excuse(self._standstill.look(now))
             by = "relay" if was_passed_on(data) else source
-            events = self._directory.take(said, by, now, time.time(), key_of(data))
+            events = self._directory.take(said, by, now - waited, time.time(), key_of(data))
             if said.partition == self.site.partition and said.process != self.process:
-                self._announcer.hear(said, view, now, self._directory.yields(said))
+                self._announcer.hear(said, view, now - waited, self._directory.yields(said))
         self._tell(events)
         return said
 
@@ -319,10 +319,9 @@ class Participant:
         """Do what is due, and say when the next thing is."""
         if self._closed:
             return
-        if time.monotonic() - self._ticked > STOPPED:  # whoever was stopped would take all others for dead
-            self._multicast.drain()
         now = time.monotonic()
         with changed():
+            self._directory.excuse(self._standstill.look(now))
             next_end = self._directory.next_deadline
         if next_end is not None and next_end <= now:  # whoever seems dead may have said something meanwhile
             self._multicast.hear_patient()
@@ -331,14 +330,17 @@ class Participant:
             reaches = self._multicast.look()
             if reaches is not None:
                 with changed():
-                    self._announcer.reaches(reaches, now)
+                    self._announcer.reaches(reaches, now, self._multicast.everywhere)
+                if self.registering is not None:
+                    self.registering.changed()
         self._ticked = now
         with changed():
             events = self._directory.tick(now)
             if asks := self._directory.asks(now):
                 self._announcer.ask_processes(asks)
             sayings = self._announcer.due(now, time.time())
-            deadlines = self._announcer.next_deadline, self._directory.next_deadline
+            look = now + LOOK if self._directory.known else None
+            deadlines = look, self._announcer.next_deadline, self._directory.next_deadline
             due = min([self._look_at, *(each for each in deadlines if each is not None)])
         self._multicast.say(sayings)
         while noted := self._announcer.hiding.noted:

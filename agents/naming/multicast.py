@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -20,10 +19,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ...discovery.announcer import Outgoing
 from ...discovery.datagrams import CODE_AT, was_passed_on
 from ...discovery.interfaces import Interface, chosen, everywhere, reach_of
 from ...discovery.multicast import Datagram, Mark, Multicast
+from ...discovery.outbox import Outgoing
 from ...discovery.reach import Reach
 from ...discovery.records import Announcement, Heartbeat
 from ...discovery.relaying import Relaying, looked_up
@@ -40,6 +39,9 @@ WAITING = 128
 
 SOON = 0.05
 """Seconds for which they wait at least."""
+
+LOOK_UP = 1.0
+"""Seconds for which the first look-up of relays is waited for, so that they hear the first question."""
 
 HEARTBEATS = Mark(CODE_AT, Heartbeat.code)
 """What may wait."""
@@ -103,6 +105,7 @@ class MulticastSockets:
         self._timer: Timer | None = None
         self._count = self._patient = 0
         self._looked = time.monotonic()
+        self._find_relays(LOOK_UP)
 
     @property
     def everywhere(self) -> Reach:
@@ -110,26 +113,24 @@ class MulticastSockets:
         return everywhere(self.interfaces)
 
     def look(self) -> list[Reach] | None:
-        """Follow the machine's interfaces; the reaches when they are others now."""
-        if self._relaying.unknown and not self._looking_up:
-            look_up = threading.Thread(target=self._look_up, name="pzc-look-up", daemon=True)
-            self._looking_up = True
-            try:
-                look_up.start()
-            except RuntimeError:  # no thread is left: at the next look
-                self._looking_up = False
+        """Follow the machine's interfaces; the reaches when these, or the interfaces, are others now."""
+        self._find_relays()
+        same = False
         try:
             known = self._find(self._site.address)
-            if (self._multicast is not None and known == self.interfaces) or not self._site.group:
+            same, self.interfaces = known == self.interfaces, known
+            if same and (self._multicast is not None or not self._site.group):
                 return None
-            self.interfaces = known
             self.close()
+            if not self._site.group:
+                return []
             multicast = Multicast(self._site.group, self._site.port, known, HEARTBEATS)
         except (BindError, ConfigError) as exc:
+            self.close()
             if self.problem != str(exc):
                 self.problem = str(exc)
                 logger.warning("agents cannot be found by name: %s", exc)
-            return None
+            return None if same else []
         self.problem = ""
         self._multicast = multicast
         for fileno in multicast.filenos():
@@ -141,12 +142,26 @@ class MulticastSockets:
         self._reaches = {view: reach_of(view, multicast.interfaces) for view in self._views}
         return list(self._reaches.values())
 
+    def _find_relays(self, patience: float = 0.0) -> None:
+        """Ask for the addresses of relays that have none, in a thread that may wait longer than this one."""
+        if not self._relaying.unknown or self._looking_up:
+            return
+        look_up = threading.Thread(target=self._look_up, name="pzc-look-up", daemon=True)
+        self._looking_up = True
+        try:
+            look_up.start()
+        except RuntimeError:  # no thread is left: at the next look
+            self._looking_up = False
+        else:
+            look_up.join(patience)
+
     def _look_up(self) -> None:
-        """Ask again for the addresses of relays that had none, in a thread that may wait."""
         try:
             for relay in tuple(self._relaying.unknown):
-                with contextlib.suppress(OSError):
+                try:
                     self._loop.call(partial(self._relaying.know, relay, looked_up(relay)))
+                except OSError as exc:
+                    self._loop.call(partial(self._relaying.miss, relay, str(exc)))
         finally:
             self._looking_up = False
 
@@ -172,14 +187,6 @@ class MulticastSockets:
             self._read(multicast, multicast.patient, _ALL)
         self._patient += self._count - before
         return self._count - before
-
-    def drain(self) -> None:
-        """Hear everything that has arrived until now."""
-        multicast = self._multicast
-        if multicast is not None:
-            for fileno in multicast.filenos():
-                self._read(multicast, fileno, _ALL)
-        self.hear_patient()
 
     def _read(self, multicast: Multicast, fileno: int, most: int) -> bool:
         """Hear what a socket has, at most so much; False when there may be more."""

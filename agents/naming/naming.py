@@ -30,6 +30,9 @@ from .discovering import ANSWERED, Participant, changed
 from .follower import Follower
 from .unknown import unknown_name
 
+AGAIN = 0.3
+"""Seconds after which a question is asked again: it, or its answer, may be lost; then twice as many."""
+
 
 class Naming:
     """The names of one agent's world; safe from any thread.
@@ -197,10 +200,11 @@ class Naming:
         here = [place for place in places if place.partition == self._site.partition]
         self._ask(here)
         entry = self._wait(here, begun + min(ANSWERED, seconds), first=True)
-        if entry is None and len(here) < len(places):
-            self._ask([place for place in places if place not in here])
-        if entry is None:
-            entry = self._wait(places, begun + seconds)
+        pause = AGAIN
+        while entry is None and (now := time.monotonic()) < begun + seconds:
+            self._ask(places)
+            entry = self._wait(places, min(now + pause, begun + seconds))
+            pause *= 2
         if entry is None:
             waited = time.monotonic() - begun
             heard = list(self._open.values())

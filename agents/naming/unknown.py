@@ -18,6 +18,7 @@ _REASONS = {
     "forged": "with a wrong signature",
     "version": "of another version",
     "malformed": "that cannot be read",
+    "role": "signed with the key of an observer: to announce takes operator",
 }
 
 
@@ -103,10 +104,17 @@ def _heard(participant: Participant) -> str:
     others = told["counts"].get("other_partition", 0)
     if others:
         text += f" {_count(others, 'datagram')} of other partitions."
+    if skewed := told["counts"].get("skewed", 0):
+        text += f" {_count(skewed, 'datagram')} by a clock that is {off(told['skew'])}: set it right."
     for reason, count in told["refused"].items():
         if count:
             text += f" {_count(count, 'datagram')} {_REASONS.get(reason, f'refused ({reason})')}."
     return text
+
+
+def off(seconds: float) -> str:
+    """By how much another machine's clock is ahead of this one's, for people."""
+    return f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} this machine's"
 
 
 def _hidden(name: str, host: str) -> str:

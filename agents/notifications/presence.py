@@ -17,9 +17,7 @@ Asking is a handshake by a helper, one at a time per REP endpoint, repeated ever
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import socket as dns
 from collections.abc import Callable
 from functools import partial
 
@@ -89,16 +87,9 @@ class Presence:
             self.unwatch(endpoint)
 
     def learn(self, pub_endpoint: str) -> None:
-        """Look up the host of an endpoint, because a reconnection is told by address; any thread."""
-        host, _, port = pub_endpoint.removeprefix("tcp://").rpartition(":")
-        if not pub_endpoint.startswith("tcp://") or not port.isdecimal():
-            return
-        with contextlib.suppress(OSError, UnicodeError):  # then the connection fails as well
-            family = dns.AF_INET6 if families.is_ipv6(pub_endpoint) else dns.AF_INET
-            for *_, address in dns.getaddrinfo(host.strip("[]"), int(port), family, dns.SOCK_STREAM):
-                numeric = f"[{address[0]}]" if family == dns.AF_INET6 else address[0]
-                if f"tcp://{numeric}:{port}" != pub_endpoint:
-                    self._numeric[f"tcp://{numeric}:{port}"] = pub_endpoint
+        """Note where an endpoint leads to, because libzmq tells of it by its address; any thread."""
+        if (place := families.place(pub_endpoint)) != pub_endpoint:
+            self._numeric[place] = pub_endpoint
 
     def watch(self, pub_endpoint: str) -> None:
         """The socket is about to connect to an endpoint."""

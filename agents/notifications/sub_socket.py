@@ -69,7 +69,7 @@ class SubSocket:
         self._shares: dict[Subscription, BroadcastShare] = {}
         self._marked: dict[str, BroadcastShare] = {}
         self._uses: Counter[str] = Counter()
-        self._ipv6: dict[str, bool] = {}  # by which family each PUB endpoint is connected
+        self._places: dict[str, str] = {}  # to which address each PUB endpoint is connected
         self._socket: zmq.Socket[bytes] | None = None
         self._closed = False
         self._who = who
@@ -157,18 +157,17 @@ class SubSocket:
             socket.setsockopt(zmq.SUBSCRIBE, prefix)
 
     def _connect(self, socket: zmq.Socket[bytes], pub_endpoint: str) -> None:
-        self._ipv6[pub_endpoint] = families.is_ipv6(pub_endpoint)
-        connect(socket, pub_endpoint)
+        self._places[pub_endpoint] = connect(socket, pub_endpoint)
 
     def _disconnect(self, socket: zmq.Socket[bytes], pub_endpoint: str) -> None:
         # Polling makes libzmq begin a message; if its connection is taken away now, libzmq aborts.
         self._incoming.take(socket)
-        disconnect(socket, pub_endpoint)
-        self._ipv6.pop(pub_endpoint, None)
+        disconnect(socket, self._places.pop(pub_endpoint))
 
     def _reconnect(self, pub_endpoint: str) -> None:
-        """If its host name leads there by the other family now, which libzmq never looks at."""
-        if self._socket is not None and self._ipv6.get(pub_endpoint) is (not families.is_ipv6(pub_endpoint)):
+        """If its host name leads to another address now, which libzmq never looks at."""
+        connected = self._places.get(pub_endpoint)
+        if self._socket is not None and connected not in (None, families.place(pub_endpoint)):
             self._disconnect(self._socket, pub_endpoint)
             self._connect(self._socket, pub_endpoint)
 

@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ...agents.naming.discovering import MAX_SKEW
 from ...agents.naming.participants import site_of
+from ...agents.naming.unknown import off
 from ...discovery.datagrams import Reader, Refusal, write
 from ...discovery.interfaces import Interface, chosen
 from ...discovery.multicast import Datagram, Multicast
@@ -42,6 +44,7 @@ class _Other:
     pid: int = 0
     names: set[str] = field(default_factory=set[str])
     agents: set[str] = field(default_factory=set[str])
+    skew: float = 0.0
 
     def __str__(self) -> str:
         who = f"process {self.pid} on {self.host}" if self.host else "a process without names"
@@ -110,6 +113,7 @@ class Listener:
             self._say(Subscribe, said.partition, ("**",))
         other = self.others.setdefault(said.process, _Other(said.partition))
         other.interfaces.add(interface.name)
+        other.skew = said.sent / 1000 - time.time()
         for record in said.records if isinstance(said, Advertise) else ():
             other.names.add(record.name)
             if isinstance(record, AgentRecord):
@@ -144,6 +148,7 @@ def check_multicast(subject: Subject) -> Iterator[Finding]:
         listener.multicast.close()
     yield from _interfaces(listener, site)
     yield _heard(listener)
+    yield from _clocks(listener)
     yield from _conflicts(listener)
     yield from _refused(listener)
 
@@ -198,6 +203,15 @@ def _heard(listener: Listener) -> Finding:
     return ok("multicast others", f"{len(others)} heard: {shown}", processes=told)
 
 
+def _clocks(listener: Listener) -> Iterator[Finding]:
+    """Others whose clock is so far off that their names are not believed."""
+    for other in listener.others.values():
+        if listener.signs and abs(other.skew) > MAX_SKEW:
+            text = f"the clock of {other} is {off(other.skew)}: its names are not found from here"
+            todo = "set the clocks of both machines right, as by chrony or ntpd"
+            yield warning("multicast clocks", text, todo, seconds=round(other.skew, 1))
+
+
 def _conflicts(listener: Listener) -> Iterator[Finding]:
     """Names that agents of two processes hold."""
     owners: dict[tuple[str, str], list[_Other]] = {}
@@ -215,6 +229,7 @@ _ADVICE = {
     "foreign_key": "they belong to another lab, or have an old key: compare pzc doctor's key line there",
     "forged": "somebody sends what no key of yours signed: look for the sender with tcpdump",
     "version": "install one version of pzc on both machines",
+    "role": "they announce with the key of an observer: give their process an operator's, or no name",
     "malformed": "another program uses this group and port: set PZC_DISCOVERY_PORT on all machines",
 }
 

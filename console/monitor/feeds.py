@@ -90,8 +90,8 @@ class Feeds:
                 if key not in self._failed:
                     _, rate, size = there.get(key, (0, 0.0, 0.0))
                     self._opening[key] = self._pool.submit(self._subscribe, key, size > LARGE * max(rate, 1))
-        for key, subscription in gone.items():
-            self._pool.submit(self._end, key, subscription)
+            for key, subscription in gone.items():  # with the lock: once it is closed, nothing is taken
+                self._pool.submit(self._end, key, subscription)
 
     def _end(self, key: Key, subscription: Subscription) -> None:
         subscription.close()

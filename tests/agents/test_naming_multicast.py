@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pzc.agents.naming.multicast import SOON, WAITING, MulticastSockets, patience
-from pzc.discovery.announcer import Outgoing
 from pzc.discovery.interfaces import Interface, chosen
 from pzc.discovery.multicast import Datagram
+from pzc.discovery.outbox import Outgoing
 from pzc.discovery.records import Heartbeat
 from pzc.discovery.site import Site
 from pzc.protocol import limits
@@ -93,6 +93,34 @@ def test_an_interface_that_goes_away_is_told_and_found_again(
     assert bench.multicast.problem == ""
 
 
+def test_an_interface_that_comes_back_as_it_was_is_used_again(bench: Bench) -> None:
+    def none(_: str | None) -> list[Interface]:
+        raise ConfigError("no interface has it")
+
+    bench.owner.run(bench.multicast.look)
+    bench.found[:] = [none]
+    bench.owner.run(bench.multicast.look)
+    bench.found[:] = [chosen]
+    assert bench.owner.run(bench.multicast.look) is not None
+    assert bench.multicast.problem == ""
+
+
+def test_without_a_group_other_interfaces_are_told_all_the_same() -> None:
+    owner = loops.acquire()
+    found = [chosen("127.0.0.1")]
+    try:
+        multicast = MulticastSockets(
+            owner, Site(group=""), bytes(16), lambda _: None, lambda _: [], lambda _: None, lambda _: found[0]
+        )
+        assert owner.run(multicast.look) is None
+        found[0] = [*found[0], Interface("eth0", 2, "203.0.113.7", False)]
+        assert owner.run(multicast.look) == []
+        assert multicast.everywhere.addresses == ("203.0.113.7",)
+        assert owner.run(multicast.look) is None
+    finally:
+        loops.release(owner)
+
+
 def test_without_a_group_nothing_is_opened() -> None:
     owner = loops.acquire()
     try:
@@ -154,3 +182,29 @@ def test_a_relay_whose_name_was_not_known_is_told_once_it_is(
             assert relay.recv(100) == b"hello"
         finally:
             bench.owner.run(multicast.close)
+
+
+def test_the_name_of_a_relay_is_looked_up_where_nobody_waits_for_it_long(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, answered, made = socket.getaddrinfo, threading.Event(), threading.Event()
+
+    def look_up(host: str, *more: Any) -> Any:
+        if socket.AI_NUMERICHOST in more:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        answered.wait(2 * TIMEOUT)
+        return found("127.0.0.1", *more)
+
+    def make() -> None:
+        site = replace(bench.site, relays=(("slow.example", 1),))
+        MulticastSockets(bench.owner, site, bytes(16), lambda _: None, lambda _: [], lambda _: None)
+        made.set()
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    making = threading.Thread(target=make)
+    making.start()
+    try:
+        assert made.wait(TIMEOUT)
+    finally:
+        answered.set()
+        making.join()

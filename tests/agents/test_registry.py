@@ -24,8 +24,7 @@ from pzc import (
     RoleRefused,
 )
 from pzc import close as close_proxy
-from pzc.agents.naming.discovering import STOPPED
-from pzc.agents.registry import Registry
+from pzc.agents.registry import LOOK, Registry
 from pzc.discovery.directory import SILENCE
 from pzc.discovery.registry_state import RegistryState, Views
 from pzc.protocol.message import Identity
@@ -153,8 +152,8 @@ def test_a_registry_that_stood_still_takes_nobody_for_dead(registry: Registry, a
     agent.request(registry.rep_endpoint, _tell(process, _key()))
 
     def stand_still() -> None:
-        state.hear(process, state.owner, Views(), time.monotonic() - SILENCE)
-        threading.Event().wait(2 * STOPPED)
+        state.hear(process, state.owner, Views(), time.monotonic() - SILENCE + LOOK)
+        threading.Event().wait(2 * LOOK)
 
     registry.loop.run(stand_still)
     answer = agent.request(registry.rep_endpoint, _ask())

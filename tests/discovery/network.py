@@ -7,11 +7,12 @@ import itertools
 import random
 from dataclasses import dataclass, field
 
-from pzc.discovery.announcer import Announcer, Outgoing
+from pzc.discovery.announcer import Announcer
 from pzc.discovery.datagrams import Reader, Refusal
 from pzc.discovery.directory import Directory
 from pzc.discovery.events import Appeared, Changed, Conflict, Event, Vanished
 from pzc.discovery.index import Key, key_of
+from pzc.discovery.outbox import Outgoing
 from pzc.discovery.reach import Reach
 from pzc.discovery.records import Announcement, Entry, Scope
 from pzc.protocol.keyring import Key as SigningKey

@@ -9,9 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from pzc.discovery.announcer import BUCKET, RATE, UDP, Announcer, Outgoing
+from pzc.discovery.announcer import BUCKET, RATE, UDP, Announcer
 from pzc.discovery.datagrams import MAX_DATAGRAM, Reader
-from pzc.discovery.reach import Reach
+from pzc.discovery.outbox import Outgoing
+from pzc.discovery.reach import REGISTRY_VIEW, Reach
 from pzc.discovery.records import Advertise, Announcement, Bye, Entry, Heartbeat, Subscribe, Unadvertise
 from pzc.protocol.errors import ConfigError, LocalProtocolError
 
@@ -261,6 +262,18 @@ def test_other_interfaces_are_told_everything_under_new_revisions() -> None:
     assert record.addresses == ("tcp://10.0.0.8:5000",)  # pyright: ignore[reportAttributeAccessIssue]
     assert (advertise.first, record.revision) == (1, 2)
     assert all(each.revision == 1 for each in before)
+
+
+def test_what_a_registry_is_told_has_a_new_revision_with_other_addresses() -> None:
+    one = announcer()
+    one.add(PSU, 0.0)
+    wholes: list[list[Announcement]] = []
+    for address in ("10.0.0.7", "10.0.0.7", "10.0.0.8"):
+        reach = Reach(REGISTRY_VIEW, (address,))
+        one.reaches([], 0.0, reach)
+        wholes.append(read([Outgoing(0, data) for data in one.whole(reach, 0.0)]))
+    revisions = [whole[0].revision for whole in wholes]
+    assert revisions[0] == revisions[1] < revisions[2]
 
 
 def test_the_whole_begins_with_a_heartbeat_that_it_fulfils() -> None:

@@ -14,6 +14,7 @@ TIMES = st.integers(0, 20).map(float)
         st.tuples(st.just("set"), KEYS, TIMES)
         | st.tuples(st.just("drop"), KEYS, st.none())
         | st.tuples(st.just("due"), st.none(), TIMES)
+        | st.tuples(st.just("postpone"), st.none(), TIMES)
     )
 )
 def test_every_key_comes_when_its_last_time_has_come_and_never_before(
@@ -24,6 +25,9 @@ def test_every_key_comes_when_its_last_time_has_come_and_never_before(
         if event == "set":
             deadlines.set(key, time)
             model[key] = time
+        elif event == "postpone":
+            deadlines.postpone(time)
+            model = {each: at + time for each, at in model.items()}
         elif event == "drop":
             deadlines.drop(key)
             model.pop(key, None)

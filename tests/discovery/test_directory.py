@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pzc.discovery.directory import Directory
+from pzc.discovery.directory import SILENCE, Directory
 from pzc.discovery.events import Appeared, Changed, Conflict, Event, Vanished
 from pzc.discovery.records import Advertise, Announcement, Entry
 
@@ -65,6 +65,16 @@ def test_whoever_was_stopped_itself_takes_nobody_for_dead() -> None:
     reader.stopped_until = network.now + 10.0
     network.run(12.0)
     assert names(events(reader), Vanished) == []
+
+
+def test_nobody_was_silent_while_this_process_stood_still() -> None:
+    network, reader, writer = pair()
+    writer.alive = False
+    reader.directory.excuse(10.0)
+    network.run(10.0)
+    assert names(events(reader), Vanished) == []
+    network.run(SILENCE)
+    assert len(names(events(reader), Vanished)) == 2
 
 
 def test_a_process_that_says_goodbye_is_gone_at_once() -> None:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pzc.discovery.registry_state import SILENCE, RegistryState, Views
+from pzc.delivery.standstill import Standstill
+from pzc.discovery.directory import SILENCE
+from pzc.discovery.registry_state import RegistryState, Views
 from pzc.protocol.errors import Refused
 from pzc.protocol.message import Identity
 
@@ -83,9 +85,17 @@ def test_a_process_that_is_heard_stays() -> None:
 
 def test_nobody_was_silent_while_the_registry_stood_still() -> None:
     state = _with(A)
-    state.excuse(10.0)
+    state.excuse(10.0, 11.0)
     assert state.tick(10.0 + SILENCE / 2) == []
     assert state.tick(10.1 + SILENCE) == [A]
+
+
+def test_a_registry_that_stands_still_again_and_again_finds_who_is_dead() -> None:
+    state, standstill, period = _with(A), Standstill(1.0, 0.0), 2.0
+    times = [period * number for number in range(1, int(SILENCE * period) + 1)]
+    for now in times:
+        state.excuse(standstill.look(now), now)
+    assert state.tick(times[-1]) == [A]
 
 
 def test_a_process_that_says_goodbye_is_gone_at_once() -> None:

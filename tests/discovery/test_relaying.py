@@ -4,9 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from pzc.discovery.datagrams import passed_on, was_passed_on
+from pzc.discovery.announcer import Announcer
+from pzc.discovery.datagrams import Reader, passed_on, was_passed_on
 from pzc.discovery.interfaces import Interface
 from pzc.discovery.multicast import Carrier, Datagram
+from pzc.discovery.reach import Reach
+from pzc.discovery.records import Subscribe
 from pzc.discovery.relaying import GUEST_STAYS, MAX_GUESTS, Relaying
 
 LO = Interface("lo", 1, "127.0.0.1", True)
@@ -121,8 +124,24 @@ def test_what_this_process_says_goes_to_relays_and_guests_of_the_interface() -> 
 
 
 def test_a_relay_that_nobody_knows_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    relaying = ready(("no-such-host.invalid", 1))
+    relay = ("no-such-host.invalid", 1)
+    relaying = ready(relay)
+    for _ in range(2):
+        relaying.miss(relay, "Name or service not known")
     recorded = Recorded()
     relaying.said(recorded, b"mine", LO)
     assert recorded.alone == []
-    assert "no-such-host.invalid" in caplog.text
+    assert caplog.text.count("no-such-host.invalid") == 1
+
+
+def test_a_process_without_entries_stays_a_guest_of_its_relay() -> None:
+    guest = Announcer(b"p" * 16, 1, "", None, 0.0, lambda: 0.5, relayed=True)
+    guest.reaches([Reach(2, ("10.0.0.7",))], 0.0)
+    relaying, now = ready(), 0.0
+    while now < 10 * GUEST_STAYS:
+        assert relaying.guests or now == 0.0
+        for outgoing in guest.due(now, now):
+            assert isinstance(Reader(None).read(outgoing.data), Subscribe)
+            told(relaying, "relay", now, data=outgoing.data)
+        now = guest.next_deadline
+        relaying.tick(now)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.contract.rigs.console import KEY, Console
+from tests.contract.rigs.naming import saying_by_a_clock_that_is_off
 
 
 def _found(console: Console, *checks: str) -> list[dict[str, Any]]:
@@ -29,6 +31,29 @@ def test_signed_datagrams_are_told_to_one_without_a_key(console: Console) -> Non
     console.environment["PZC_KEY"] = None
     [finding] = _found(console, "multicast foreign key")
     assert "set their PZC_KEY here" in finding["todo"]
+
+
+def test_others_that_announce_with_an_observers_key_are_told(console: Console, tmp_path: Path) -> None:
+    keys = "".join(
+        f'[keys.{name}]\nsecret = "the long secret of {name}"\nrole = "{name}"\n'
+        for name in ("operator", "observer")
+    )
+    for name in ("operator", "observer"):
+        (tmp_path / name).write_text(f'active = "{name}"\n{keys}', encoding="ascii")
+        (tmp_path / name).chmod(0o600)
+    console.environment["PZC_KEYRING"] = str(tmp_path / "observer")
+    console.serve("--name", "psu")
+    console.environment["PZC_KEYRING"] = str(tmp_path / "operator")
+    [finding] = _found(console, "multicast role")
+    assert "operator" in finding["todo"]
+
+
+def test_a_clock_that_is_too_far_off_is_told(console: Console) -> None:
+    console.environment["PZC_KEY"] = KEY
+    with saying_by_a_clock_that_is_off(-3600.0, KEY):
+        [finding] = _found(console, "multicast clocks")
+    assert finding["status"] == "warning"
+    assert "3600 s behind" in finding["found"]
 
 
 def test_a_relay_that_is_not_known_has_failed(console: Console) -> None:

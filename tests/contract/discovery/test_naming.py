@@ -19,9 +19,9 @@ from pzc import (
     discover,
 )
 
-from tests.contract.rigs.naming import serve, watching
+from tests.contract.rigs.naming import saying_by_a_clock_that_is_off, serve, watching
 from tests.contract.rigs.pairs import eventually
-from tests.contract.rigs.peers import TIMEOUT, Inbox
+from tests.contract.rigs.peers import KEY, TIMEOUT, Inbox
 from tests.contract.rigs.processes import Workers
 
 
@@ -76,6 +76,12 @@ def test_what_keeps_names_from_being_heard_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PZC_REGISTRY", "tcp://127.0.0.1:9")
     with Agent() as asking, pytest.raises(UnknownName, match=r"registry at tcp://127\.0\.0\.1:9 is not"):
         asking.request("nobody", 1, timeout=0.1)
+
+
+def test_a_clock_that_is_too_far_off_is_told_where_its_names_are_missed() -> None:
+    with Agent(protocol=Protocol(KEY)) as asking, saying_by_a_clock_that_is_off(-3600.0, KEY):
+        with pytest.raises(UnknownName, match="by a clock that is 3600 s behind this machine's"):
+            asking.request("psu", 1, timeout=1.0)
 
 
 def test_without_discovery_only_static_peers_have_names(monkeypatch: pytest.MonkeyPatch) -> None:

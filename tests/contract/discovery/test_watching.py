@@ -12,6 +12,7 @@ import pytest
 import pzc
 from pzc import Agent, ConfigError, ReceiveTimeout, Server, SubscriptionClosed, aio, discover, watch
 
+from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT
 
 
@@ -32,6 +33,17 @@ def test_what_is_there_is_told_first_and_then_what_comes_and_goes_in_order() -> 
             assert [entry.name for entry in watching.entries] == ["/came1", "/came2"]
         assert named(watching.recv(TIMEOUT)) == (False, "/came2")
         assert [entry.name for entry in watching.entries] == ["/came1"]
+
+
+def test_what_changes_is_there_as_it_is_now_and_leaves_as_it_was_last() -> None:
+    with Agent(name="shifting") as agent, watch("topic", "/shifting/*") as watching:
+        agent.advertise("level", type="float")
+        assert watching.recv(TIMEOUT).entry.type == "float"
+        agent.advertise("level", type="int")
+        wait_until(lambda: [entry.type for entry in watching.entries] == ["int"])
+        agent.stop()
+        assert (left := watching.recv(TIMEOUT)).entry.type == "int"
+        assert not left.there
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ Hosts = tuple[Host, Host, Host]
 
 UDP_PORT, REGISTRY_PORT = 10317, 10318
 
+HEARTBEAT = "@th,96,8 4"
+"""What heartbeats have behind the header of UDP, which would tell as well who is there."""
+
 
 @pytest.fixture(scope="module")
 def hosts(lab: Lab) -> Hosts:
@@ -74,6 +77,18 @@ def test_nobody_is_found_where_multicast_is_blocked(hosts: Hosts, residents: Res
     with there.dropping(f"udp dport {UDP_PORT}"):
         serving(residents, there)
         assert residents.at(here).ask("call", "psu", "add", 1, 2) == "UnknownName"
+
+
+@pytest.mark.parametrize("word", [("call", "psu", "add", 1, 2), ("find", "psu")], ids=["call", "find"])
+def test_a_name_is_found_though_the_first_question_was_lost(
+    hosts: Hosts, residents: Residents, word: tuple[str, ...]
+) -> None:
+    here, there, third = hosts
+    serving(residents, there)
+    assert residents.at(third).ask("find", "psu") == ["/psu"]  # what is said of it at first is over
+    client, heard = residents.at(here), f'iifname "eth*" udp dport {UDP_PORT}'
+    with here.dropping(f"{heard} {HEARTBEAT}"), there.dropping(f"{heard} quota until 200 bytes"):
+        assert client.ask(*word) in (3, ["/psu"])
 
 
 def test_a_relay_goes_where_multicast_does_not(hosts: Hosts, residents: Residents) -> None:

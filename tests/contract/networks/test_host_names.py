@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
 
 from pzc import Policy, drop
 
-from tests.contract.rigs.namespaces import Host, Lab
+from tests.contract.rigs.namespaces import Host, Lab, ip
 from tests.contract.rigs.processes import Hand
 from tests.contract.rigs.residents import EVERYTHING, Residents, every_policy
 
@@ -106,3 +107,35 @@ def test_broadcasts_of_a_publisher_that_comes_back_in_the_other_family_come_agai
             publisher.ask("publish", "frame", [10])
             assert reader.ask("account", "r", count)[:2] == (count, 0)
             publisher.kill()
+
+
+@pytest.fixture
+def silent(pair: Pair) -> Iterator[str]:
+    """The address of a name server that swallows every question."""
+    address, where = f"{pair[0].address.rpartition('.')[0]}.250", "dev eth0"
+    ip(f"neigh replace {address} lladdr 02:00:00:00:00:fa {where}", namespace=pair[0].namespace)
+    yield address
+    ip(f"neigh del {address} {where}", namespace=pair[0].namespace)
+
+
+def test_a_name_server_that_is_silent_holds_up_no_other_connection(
+    pair: Pair, residents: Residents, silent: str
+) -> None:
+    _, served = residents.server(pair[1])
+    client = residents.at(pair[0])
+    client.ask("know", "", silent)
+    assert client.ask("call_beside", "tcp://nowhere:5555", served, "add", 1, 2) == 3
+
+
+def test_a_server_that_is_restarted_while_the_name_server_is_silent_is_found_where_it_was(
+    pair: Pair, residents: Residents, silent: str
+) -> None:
+    there = pair[1]
+    before, served = residents.server(there, f"tcp://{there.address}:5996")
+    client = residents.at(pair[0])
+    client.ask("know", f"{there.address} twin\n", silent)
+    assert client.ask("call", named(served), "add", 1, 2) == 3
+    client.ask("rename", "")
+    before.kill()
+    residents.server(there, f"tcp://{there.address}:5996")
+    client.ask("insist", named(served), "add", 2, 3)

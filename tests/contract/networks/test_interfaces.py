@@ -40,3 +40,23 @@ def test_an_agent_on_two_networks_is_heard_in_both(hosts: Hosts, residents: Resi
     publisher.ask("publish", "frame", [100] * 10)
     for reader in readers:
         assert reader.ask("account", "r", 10)[:2] == (10, 0)
+
+
+@pytest.mark.parametrize("group", ["239.255.80.90", "off"], ids=["multicast too", "registry only"])
+def test_a_registry_is_told_of_an_interface_that_comes_later(residents: Residents, group: str) -> None:
+    with Lab() as lab, residents:
+        first, second = lab.segment(), lab.segment()
+        there, here, both = (
+            lab.host("there", first),
+            lab.host("here", second),
+            lab.host("both", first, second),
+        )
+        port = residents.registry(both, 10318).rpartition(":")[2]
+        registries = [f"tcp://{address}:{port}" for address in both.addresses]
+        server = residents.at(there, PZC_REGISTRY=registries[0], PZC_DISCOVERY_IP=group)
+        server.ask("serve", "tcp://0.0.0.0:0", name="psu")
+        client = residents.at(here, PZC_REGISTRY=registries[1], PZC_DISCOVERY_IP="off")
+        assert client.ask("find", "psu") == ["/psu"]
+        there.connect(second)
+        client.ask("know_address", "psu", there.addresses[1])
+        assert client.ask("call", "psu", "add", 1, 2) == 3

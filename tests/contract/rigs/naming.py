@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pzc import Agent, Server, discover
+from pzc import Agent, Key, Server, discover
+from pzc.discovery.datagrams import write
+from pzc.discovery.interfaces import LOOPBACK
+from pzc.discovery.multicast import Multicast
+from pzc.discovery.records import Heartbeat
+from pzc.discovery.site import GROUP
+from pzc.transport.settings import load
 
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.processes import Hand, Workers
@@ -29,6 +37,29 @@ def registry() -> Iterator[str]:
             yield json.loads(process.stdout.readline())["rep_endpoint"]
         finally:
             process.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def saying_by_a_clock_that_is_off(seconds: float, secret: str) -> Iterator[None]:
+    """A process that says on loopback all the time that it lives, and whose clock is so far ahead."""
+    port, process, over = load()["PZC_DISCOVERY_PORT"], os.urandom(16), threading.Event()
+    sending = Multicast(GROUP, port, [LOOPBACK])
+
+    def say() -> None:
+        for number in itertools.count():
+            sent = int((time.time() + seconds) * 1000)
+            sending.send(write(Heartbeat(process, 1, number, sent, "", 0, 0, 0, 0), Key(secret)), LOOPBACK)
+            if over.wait(0.05):
+                return
+
+    saying = threading.Thread(target=say)
+    saying.start()
+    try:
+        yield
+    finally:
+        over.set()
+        saying.join()
+        sending.close()
 
 
 class Instrument:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import Agent, Policy, Proxy, PzcError, Server, Signal, block, discover, drop, latest, lock, mailbox
+from pzc import (
+    Agent,
+    Policy,
+    Proxy,
+    PzcError,
+    Server,
+    Signal,
+    block,
+    discover,
+    drop,
+    latest,
+    lock,
+    mailbox,
+    watch,
+)
 from pzc.testing import command
 
 from tests.contract.rigs.ethernet import enter, instead_of
@@ -34,6 +48,9 @@ every_policy = pytest.mark.parametrize("policy", POLICIES, ids=[policy.name for 
 
 NEVER = 1000.0
 """Seconds of a timeout that no test waits for."""
+
+NEVER_FOUND, QUICK = 8.0, 4.0
+"""Seconds for what nobody finds, and for a call beside that; a name server that is silent takes 10."""
 
 
 class Bench:
@@ -76,11 +93,19 @@ class Resident(Worker):
         self._stack = stack
         self._proxies: dict[str, Proxy] = {}
 
-    def know(self, hosts: str) -> None:
+    def know(self, hosts: str, name_server: str = "") -> None:
         """Have names of hosts of one's own; before anything else, so that every thread has them."""
-        written = Path(self._stack.enter_context(TemporaryDirectory())) / "hosts"
-        written.write_text(f"127.0.0.1 localhost\n{hosts}", encoding="ascii")
-        instead_of(str(written), "/etc/hosts")
+        folder = Path(self._stack.enter_context(TemporaryDirectory()))
+        self._hosts = folder / "hosts"
+        self.rename(hosts)
+        instead_of(str(self._hosts), "/etc/hosts")
+        if name_server:
+            (folder / "resolv.conf").write_text(f"nameserver {name_server}\n", encoding="ascii")
+            instead_of(str(folder / "resolv.conf"), "/etc/resolv.conf")
+
+    def rename(self, hosts: str) -> None:
+        """Have other names of hosts from now on."""
+        self._hosts.write_text(f"127.0.0.1 localhost\n{hosts}", encoding="ascii")
 
     def open(self, rep: str, pub: str = "", **options: Any) -> tuple[str, str]:
         """Have an agent; returns where it can be reached."""
@@ -100,6 +125,11 @@ class Resident(Worker):
         """Names that are known after a while."""
         return sorted(entry.name for entry in discover(pattern, timeout=2.0, kind="service"))
 
+    def know_address(self, name: str, host: str) -> None:
+        """Wait until an agent of that name has an address on a host."""
+        with watch(pattern=name) as watching:
+            wait_until(lambda: any(f"//{host}:" in at for each in watching.entries for at in each.addresses))
+
     def call(self, endpoint: str, method: str, *args: Any, timeout: float = CALL_TIMEOUT) -> Any:
         """One call over a proxy that is kept; the name of the error, when it could not be made."""
         try:
@@ -108,6 +138,20 @@ class Resident(Worker):
             return getattr(self._proxies[endpoint], method).options(timeout=timeout)(*args)
         except PzcError as exc:
             return type(exc).__name__
+
+    def call_beside(self, other: str, endpoint: str, method: str, *args: Any) -> Any:
+        """As `call`, again and again while a thread tries to reach another endpoint; the first failure."""
+
+        def reach() -> None:
+            with suppress(PzcError), Proxy(other, timeout=NEVER_FOUND):
+                pass
+
+        reaching = threading.Thread(target=reach)
+        reaching.start()
+        found = self.call(endpoint, method, *args)
+        while isinstance(found, int) and reaching.is_alive():
+            found = self.call(endpoint, method, *args, timeout=QUICK)
+        return found
 
     def insist(self, endpoint: str, method: str, *args: Any) -> Any:
         """As `call`, again and again until nothing fails any more."""
