@@ -14,7 +14,7 @@ from ..protocol.paths import Path, parse, text
 from ..protocol.shown import shown
 from ..transport.helpers import aside
 from ..transport.tables import Leases
-from ..transport.wire import Protocol
+from ..transport.wire import Protocol, chosen
 from .agent import Agent
 from .client.described import About
 from .client.member import Member, refer
@@ -35,7 +35,7 @@ def lease(protocol: Protocol | None) -> tuple[Agent, Callable[[], None]]:
     Raises:
         ConfigError, BindError: as `Agent`.
     """
-    protocol = protocol or Protocol()
+    protocol = chosen(protocol)
     agent = _agents.lease(protocol.fingerprint, partial(Agent, name="", protocol=protocol))
     return agent, partial(_release, agent)
 

@@ -23,7 +23,7 @@ import zmq
 from ..protocol import limits
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer
-from .endpoints import connect, new_monitor, new_socket, receive_event, stay_in_cache
+from .endpoints import connect, is_wildcard, new_monitor, new_socket, receive_event, stay_in_cache
 from .parts import MORE, NOW, WITHOUT_COPY, send_part, send_parts
 from .timers import LATE
 from .transport import plain_memory
@@ -63,7 +63,10 @@ class Channel:
             connect(self._socket, endpoint)
             self._open = True
         except zmq.ZMQError as exc:
-            raise PeerLost(f"{endpoint} cannot be reached: {zmq.strerror(exc.errno or 0).lower()}") from exc
+            why = zmq.strerror(exc.errno or 0).lower()
+            if is_wildcard(endpoint):
+                why = "an agent binds there; give the address of its machine, such as tcp://127.0.0.1:5555"
+            raise PeerLost(f"{endpoint} cannot be reached: {why}") from exc
         finally:
             if not self._open:
                 self._release()

@@ -1,0 +1,128 @@
+"""What is wrong with an argument is said at the call that was made, in one sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pzc
+from pzc import Agent, ConfigError, Proxy, PzcError, Server
+
+from tests.contract.rigs.supply import KEY, Supply
+
+SERVED = "Supply is a class: serve an object of it, Server(Supply(...), ...)"
+
+
+@pytest.mark.parametrize("served", [Supply, {"psu": Supply}], ids=["alone", "of several"])
+def test_a_class_in_the_place_of_an_object_is_refused(served: object) -> None:
+    with pytest.raises(ConfigError) as told:
+        Server(served)
+    assert str(told.value) == SERVED
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"urgent": 5}, "urgent takes a list of members, such as ['ramp'], not 5"),
+        ({"expose": 5}, "expose takes a list of members, such as ['ramp'], not 5"),
+        ({"concurrency": "2"}, "concurrency='2' is not possible"),
+        ({"allow_instantiate": Supply}, "allow_instantiate takes a list of classes, such as [Supply], not <class Supply>"),
+        ({"protocol": KEY}, "protocol=<str> cannot be used: expected pzc.Protocol(...)"),
+    ],
+)  # fmt: skip
+def test_a_server_says_which_argument_is_of_a_wrong_kind(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Server(Supply(), **options)
+    assert str(error.value) == told
+
+
+def test_a_member_that_is_exposed_and_not_there_is_told_with_the_nearest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, "pzc"), Server(Supply(), expose=["voltag", "ch1.voltage"]):
+        pass
+    said = [record.getMessage() for record in caplog.records if "expose" in record.getMessage()]
+    assert said == ["expose names 'voltag': Supply has no 'voltag'; did you mean voltage?"]
+
+
+CALLS: dict[str, Callable[[Agent], object]] = {
+    "request": lambda agent: agent.request("psu", "ping", timeout="x"),  # type: ignore[arg-type]
+    "wait_for_subscribers": lambda agent: agent.wait_for_subscribers("a", 1, "x"),  # type: ignore[arg-type]
+    "discover": lambda agent: pzc.discover("*", "x"),  # type: ignore[arg-type]
+    "recv": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv("x"),  # type: ignore[arg-type]
+    "recv_zero_copy": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv_zero_copy("x").__enter__(),  # type: ignore[arg-type]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_timeout_that_is_no_number_is_refused(call: str) -> None:
+    with Agent() as agent, pytest.raises(ConfigError) as told:
+        CALLS[call](agent)
+    assert str(told.value) == "timeout='x' cannot be used: expected seconds"
+
+
+TARGETS: dict[str, Callable[[Agent, Any], object]] = {
+    "request": lambda agent, target: agent.request(target, "ping"),
+    "resolve": lambda agent, target: agent.resolve(target),
+}
+
+
+@pytest.mark.parametrize("call", TARGETS)
+def test_a_target_that_is_no_text_is_refused(call: str) -> None:
+    with Agent() as agent, pytest.raises(ConfigError, match=r"5 is no server: expected a name such as 'psu'"):
+        TARGETS[call](agent, 5)
+
+
+def test_a_proxy_in_the_place_of_a_target_is_refused() -> None:
+    with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu, Agent() as agent:
+        with pytest.raises(ConfigError, match="<Proxy> is no server"):
+            agent.request(psu, "ping")  # type: ignore[arg-type]
+
+
+TOPICS: dict[str, Callable[[Agent, Any], object]] = {
+    "advertise": lambda agent, topic: agent.advertise(topic),
+    "withdraw": lambda agent, topic: agent.withdraw(topic),
+    "on_readers": lambda agent, topic: agent.on_readers(topic, print),
+    "wait_for_subscribers": lambda agent, topic: agent.wait_for_subscribers(topic, 1, 0.0),
+}
+
+
+@pytest.mark.parametrize("call", TOPICS)
+def test_a_topic_that_is_no_text_is_refused(call: str) -> None:
+    with Agent() as agent, pytest.raises(PzcError, match="nothing can be published as topic 5"):
+        TOPICS[call](agent, 5)
+
+
+def test_a_number_of_subscribers_that_is_none_is_refused() -> None:
+    with (
+        Agent() as agent,
+        pytest.raises(ConfigError, match="n='two' cannot be used: expected a whole number"),
+    ):
+        agent.wait_for_subscribers("a", "two")  # type: ignore[arg-type]
+
+
+def test_a_pattern_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="5 cannot be a pattern: expected a text"):
+        pzc.discover(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("localhost:5555", "tcp://localhost:5555"), ("tcp:/10.0.0.7:5555", "tcp://10.0.0.7:5555"),
+        ("5555", "tcp://127.0.0.1:5555"),
+    ],
+)  # fmt: skip
+def test_an_endpoint_that_was_meant_is_named(written: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"perhaps {meant}"):
+        Server(Supply(), written)
+    with pytest.raises(PzcError, match=f"such as {meant}"):
+        Proxy(written, timeout=0.1)
+
+
+def test_an_endpoint_to_bind_is_no_place_to_connect_to() -> None:
+    with pytest.raises(PzcError, match=r"tcp://\*:5555 .*the address of its machine"):
+        Proxy("tcp://*:5555", timeout=0.1)
