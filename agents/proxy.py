@@ -78,9 +78,9 @@ class Proxy(RemoteReference):
 
     Raises:
         CallTimeout: no reply in time; every operation can raise it.
-        PeerLost: nobody answers there; a new proxy tells it after 3 s where no agent can be, because connections
-            are refused, say. A call of one that has worked waits until its timeout for its server to come back,
-            and says so in the log.
+        PeerLost: nobody answers there; a new proxy tells it after 3 s where no agent can be, because
+            connections are refused, say. A call of one that has worked waits until its timeout for its server
+            to come back, and says so in the log.
         SignatureError: keys differ.
         UnknownName: nobody is known by that name.
         ConfigError: for an argument that cannot be used.
