@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -126,3 +128,46 @@ def test_an_endpoint_that_was_meant_is_named(written: str, meant: str) -> None:
 def test_an_endpoint_to_bind_is_no_place_to_connect_to() -> None:
     with pytest.raises(PzcError, match=r"tcp://\*:5555 .*the address of its machine"):
         Proxy("tcp://*:5555", timeout=0.1)
+
+
+CANNOT: dict[str, Callable[[Any], object]] = {
+    "what is served is a Supply, which cannot be called": lambda psu: psu(),
+    "what is served is a Supply, which has no items": lambda psu: psu[0],
+    "what is served is a Supply, which has no length": len,
+    "what is served is a Supply, which cannot be iterated over": list,
+    "what is served is a Supply, in which nothing can be looked for": lambda psu: 1 in psu,
+    "'ch1' is a Channel, which cannot be called": lambda psu: psu.ch1(),
+    "'ramp' is a method, which has no items": lambda psu: psu.ramp["x"],
+    "'changed' is a signal, which cannot be called; it has connect, disconnect, emit, subscribe": lambda psu: psu.changed(),
+    "'ramp' is a method, which has no 'futur'; did you mean future?": lambda psu: psu.ramp.futur(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", CANNOT)
+def test_what_cannot_be_done_with_a_thing_is_told_in_words(told: str) -> None:
+    with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu:
+        with pytest.raises(PzcError) as error:
+            CANNOT[told](psu)
+    assert str(error.value) == told
+
+
+def test_a_copy_that_is_not_connected_yet_is_equal_to_what_it_was_copied_from() -> None:
+    with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu:
+        for thing in (psu, psu.ch1, psu.ramp):
+            for twin in (copy.copy(thing), pickle.loads(pickle.dumps(thing))):
+                assert twin == thing
+                assert thing == twin
+                assert hash(twin) == hash(thing)
+        assert copy.copy(psu) != psu.ch1
+        assert copy.copy(psu.ch1) != psu.ramp
+        assert psu.ch1 != copy.copy(psu)
+
+
+def test_a_mapping_without_items_is_false_as_here() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.limits: dict[str, float] = {}
+            self.queue = [1]
+
+    with Server(Holder()) as server, Proxy(server.rep_endpoint) as proxy:
+        assert (bool(proxy.limits), bool(proxy.queue), bool(proxy)) == (False, True, True)
