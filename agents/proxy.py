@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol import portable, unpickle_rules, values
-from ..protocol.errors import ConfigError, DecodeError, PzcError
+from ..protocol.errors import DecodeError, PzcError
 from ..protocol.paths import Path, parse, text
-from ..protocol.shown import shown
 from ..transport.helpers import aside
 from ..transport.tables import Leases
 from ..transport.wire import Protocol, chosen
@@ -20,7 +19,7 @@ from .client.described import About
 from .client.member import Member, refer
 from .client.reference import Later, RemoteReference, explained
 from .client.remote import RemoteObject
-from .client.terms import remote_of
+from .client.terms import no_proxy, remote_of
 
 if TYPE_CHECKING:
     from .stubs.typing_helpers import Remote
@@ -242,7 +241,7 @@ def close(proxy: Proxy | Remote) -> None:
     """
     given = cast(object, proxy)
     if not isinstance(given, Proxy):
-        raise ConfigError(f"{shown(proxy, 60)} cannot be closed: expected what pzc.Proxy(...) gave")
+        raise no_proxy(proxy)
     given._proxy_stop_me()  # pyright: ignore[reportPrivateUsage]
 
 

@@ -292,7 +292,7 @@ class Client(Exchanges):
                 over = isinstance(error, PeerLost) and (error.absent or now < until)
                 if left <= 0.001 or (place.settled and over):
                     raise
-                if now >= tell_at and left > TOLD_FOR:
+                if now >= tell_at and left > TOLD_FOR and not place.settled:
                     tell_at = math.inf
                     logger.warning("waiting, since %s", error)
                 self.closed.wait(min(_PATIENCE / 10, left))  # a refusal comes at once

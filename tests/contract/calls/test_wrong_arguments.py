@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import pzc
+import pzc.aio
 from pzc import Agent, ConfigError, Proxy, PzcError, Server
 
 from tests.contract.rigs.supply import KEY, Supply
@@ -171,3 +172,24 @@ def test_a_mapping_without_items_is_false_as_here() -> None:
 
     with Server(Holder()) as server, Proxy(server.rep_endpoint) as proxy:
         assert (bool(proxy.limits), bool(proxy.queue), bool(proxy)) == (False, True, True)
+
+
+FUNCTIONS: dict[str, Callable[[Any], object]] = {"close": pzc.close, "lock": pzc.lock, "path": pzc.path}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_proxy_of_the_other_face_is_told_apart(function: str) -> None:
+    with pytest.raises(ConfigError, match=r"use pzc\.aio\.close, lock or batch$"):
+        FUNCTIONS[function](pzc.aio.Proxy("psu"))
+
+
+def test_a_stream_says_what_it_is() -> None:
+    class Scanner:
+        def scan(self) -> Iterator[int]:
+            yield 1
+
+    with Server(Scanner()) as server, Proxy(server.rep_endpoint) as scanner:
+        items = scanner.scan()
+        assert repr(items) == f"<stream of items from {server.rep_endpoint}: iterate over it>"
+        assert list(items) == [1]
+        assert repr(items) == f"<stream of items from {server.rep_endpoint} (ended): iterate over it>"
