@@ -37,7 +37,7 @@ from ..transport.helpers import aside
 from ..transport.inherited import check_own, forked_since, forks
 from ..transport.settings import load
 from ..transport.tables import Table
-from ..transport.wire import Protocol
+from ..transport.wire import Protocol, chosen
 from .client.client import Client
 from .client.named_client import NamedClient
 from .flows import Flows
@@ -101,7 +101,7 @@ class Agent:
     ) -> None:
         self._labels = labels_of(metadata)
         self.settings = load()
-        self.protocol = protocol or Protocol(settings=self.settings)
+        self.protocol = chosen(protocol, self.settings)
         self.agent_id = os.urandom(16).hex()
         self.counters = Counters()
         self._forks = forks()

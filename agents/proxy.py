@@ -9,18 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol import portable, unpickle_rules, values
-from ..protocol.errors import ConfigError, DecodeError, PzcError
+from ..protocol.errors import DecodeError, PzcError
 from ..protocol.paths import Path, parse, text
-from ..protocol.shown import shown
 from ..transport.helpers import aside
 from ..transport.tables import Leases
-from ..transport.wire import Protocol
+from ..transport.wire import Protocol, chosen
 from .agent import Agent
 from .client.described import About
 from .client.member import Member, refer
 from .client.reference import Later, RemoteReference, explained
 from .client.remote import RemoteObject
-from .client.terms import remote_of
+from .client.terms import no_proxy, remote_of
 
 if TYPE_CHECKING:
     from .stubs.typing_helpers import Remote
@@ -35,7 +34,7 @@ def lease(protocol: Protocol | None) -> tuple[Agent, Callable[[], None]]:
     Raises:
         ConfigError, BindError: as `Agent`.
     """
-    protocol = protocol or Protocol()
+    protocol = chosen(protocol)
     agent = _agents.lease(protocol.fingerprint, partial(Agent, name="", protocol=protocol))
     return agent, partial(_release, agent)
 
@@ -78,7 +77,9 @@ class Proxy(RemoteReference):
 
     Raises:
         CallTimeout: no reply in time; every operation can raise it.
-        PeerLost: nobody answers there.
+        PeerLost: nobody answers there; a new proxy tells it after 3 s where no agent can be, because
+            connections are refused, say. A call of one that has worked waits until its timeout for its server
+            to come back, and says so in the log.
         SignatureError: keys differ.
         UnknownName: nobody is known by that name.
         ConfigError: for an argument that cannot be used.
@@ -240,7 +241,7 @@ def close(proxy: Proxy | Remote) -> None:
     """
     given = cast(object, proxy)
     if not isinstance(given, Proxy):
-        raise ConfigError(f"{shown(proxy, 60)} cannot be closed: expected what pzc.Proxy(...) gave")
+        raise no_proxy(proxy)
     given._proxy_stop_me()  # pyright: ignore[reportPrivateUsage]
 
 

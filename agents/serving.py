@@ -30,7 +30,7 @@ from .server.audit_calls import CallAudit
 from .server.audit_file import CALLS, AuditTopic
 from .server.call import Call
 from .server.coroutines import Coroutines
-from .server.declared import apply, declared, path_of
+from .server.declared import apply, classes, declared, path_of
 from .server.exposed import ExposedObject
 from .server.members import kind_of
 from .server.topics import Forwarding, Poller
@@ -108,13 +108,13 @@ class Server(Agent):
         lanes: str = "one",
     ) -> None:
         self.served_object = served_object
-        self._declared = declared(urgent, reading, on_cancel, poll)
+        self._declared = declared(urgent, reading, on_cancel, poll, expose)
         self._tree = Tree(served_object, expose, lanes)
         self._lanes = self._tree.lanes
         if served_object is not None:
             apply(self._declared, self._tree)
         self._poller: Poller | None = None
-        self._classes = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in allow_instantiate}
+        self._classes = classes(allow_instantiate)
         self._concurrency, self._affine = concurrency, thread_affine
         self._reads_while_locked = reads_while_locked
         self._audit = None if audit is None else Audit(audit)

@@ -29,6 +29,7 @@ from ..transport import loops
 from ..transport.executor import NO_THREAD, Executor
 from ..transport.inherited import check_own, forked_since, forks
 from ..transport.settings import load
+from ..transport.timers import checked_wait
 from ..transport.wire import Protocol
 from .client.client import Client
 from .naming import participants
@@ -318,11 +319,12 @@ def discover(
     Raises:
         ConfigError: for a kind, pattern, partition or setting that cannot be used.
     """
+    seconds = checked_wait(timeout)
     _check_kind(kind)
     Pattern(pattern)
     participant = acquire(partition, protocol)
     try:
-        hear(participant, pattern, timeout)
+        hear(participant, pattern, seconds)
         return participant.match(pattern, kind)
     finally:
         participants.release(participant)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -138,16 +139,31 @@ def _start(path: Path, places: Places, names: list[str]) -> None:
     if made.returncode:
         why = made.stderr.decode(errors="replace").splitlines()[-1:]
         raise PeerLost(f"the lab did not start, {log} says nothing: {''.join(why)}")
-    begun, was_up, pause = time.monotonic(), False, threading.Event()
+    pid, begun, was_up, pause = int(made.stdout), time.monotonic(), False, threading.Event()
     while time.monotonic() < begun + START + SETTLE * len(ORDER):
         pause.wait(LOOK)
+        over = _is_over(pid)
         is_up = not places.free()
-        if not is_up and (was_up or time.monotonic() > begun + START):
+        if not is_up and (was_up or over or time.monotonic() > begun + START):
             break
         was_up = is_up
         if is_up and _has_started(places):
             return
     raise PeerLost(f"the lab did not start; {log} says: {'; '.join(LogReader(log).last(3)) or 'nothing'}")
+
+
+def _is_over(pid: int) -> bool:
+    """Whether a process that lived has ended, as far as this system tells."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    except (AttributeError, OSError):
+        return False
+    try:
+        return bool(select.select([fd], [], [], 0)[0])
+    finally:
+        os.close(fd)
 
 
 def _has_started(places: Places) -> bool:

@@ -83,7 +83,7 @@ def meet(agent: Agent, target: str, timeout: float | None) -> Peer:
     if target.startswith("inproc://"):
         raise UsageError(f"{target!r}: only tcp:// and ipc:// endpoints and names reach another process")
     whole = agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
-    deadline, wait = time.monotonic() + whole, min(whole, SOON)
+    deadline, wait, told = time.monotonic() + whole, min(whole, SOON), False
     while True:
         try:
             return agent.peer(target, wait)
@@ -93,7 +93,9 @@ def meet(agent: Agent, target: str, timeout: float | None) -> Peer:
             if wait <= 0 or (seen.nobody and timeout is None):
                 more = "" if timeout is not None else "; with --timeout 60 it is waited for"
                 raise type(error)(f"{seen.why}; {seen.todo}{more}") from error
-            say(f"{seen.why}; still waiting, {whole:g} s in all")
+            if not told:
+                say(f"{seen.why}; still waiting, {whole:g} s in all")
+            told = True
 
 
 def _endpoint(agent: Agent, target: str) -> str:

@@ -8,7 +8,6 @@ import importlib
 import inspect
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -111,7 +110,6 @@ def run_serve(args: argparse.Namespace) -> int:
     )
     try:
         _make(server, factory, positional, keywords)
-        _warn_about_exposed(server.served_object, expose or [])
         serve_until_told(server, signals, args.endpoint_file, partial(_announce, server, args.json))
     finally:
         signals.interrupt = False
@@ -205,13 +203,6 @@ def pub_beside(rep_endpoint: str) -> str:
     if rep_endpoint.startswith("tcp://"):
         return f"{rep_endpoint.rpartition(':')[0]}:0"
     return f"{rep_endpoint}.pub"
-
-
-def _warn_about_exposed(served: object, expose: list[str]) -> None:
-    for path in expose:
-        name = re.split(r"[.\[]", path)[0]
-        if inspect.getattr_static(served, name, _MISSING) is _MISSING:
-            logger.warning("--expose names %r, which %s does not have", path, type(served).__name__)
 
 
 def _announce(server: Server, as_json: bool) -> None:

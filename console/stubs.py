@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from ..agents.proxy import stubs
@@ -33,9 +34,22 @@ def run_stubs(args: argparse.Namespace) -> int:
     with proxy_of(args.agent, args.timeout) as proxy:
         text = stubs(proxy)
     if args.output is not None:
-        args.output.write_text(text, encoding="utf-8")
+        _put(args.output.resolve(), text)
     elif args.json:
         write_json({"stub": text})
     else:
         write(text.rstrip("\n"))
     return 0
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file as a whole: on a full disk the one before stays."""
+    special = path.exists() and not path.is_file()  # a pipe, say
+    part = path if special else path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        if not special:
+            part.unlink(missing_ok=True)
+        raise

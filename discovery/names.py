@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar
 
 from ..protocol.errors import ConfigError
 
@@ -77,9 +77,7 @@ def absolute(name: str, namespace: str = "", agent: str = "", style: Style = "pz
     Raises:
         ConfigError: for what cannot be a name, or a private one without agent.
     """
-    if not isinstance(cast(object, name), str):
-        raise ConfigError(f"{name!r:.80} cannot be a name: expected a text")
-    if name.startswith("~"):
+    if _text(name, "name").startswith("~"):
         if not agent:
             raise ConfigError(f"{name[:80]!r} is private to an agent, and the agent has no name; give it one")
         return absolute(f"{agent}/{name[1:].removeprefix('/')}", namespace, style=style)
@@ -234,9 +232,15 @@ def _glob(pattern: Sequence[T], text: Sequence[T], star: T, matches: Callable[[T
 
 
 def _check(text: str, what: str, other: re.Pattern[str]) -> str:
-    if fault := _fault(text, other):
+    if fault := _fault(_text(text, what), other):
         raise ConfigError(f"{text[:80]!r} cannot be a {what}: {fault}; {ALLOWED}")
     return text
+
+
+def _text(given: object, what: str) -> str:
+    if not isinstance(given, str):
+        raise ConfigError(f"{given!r:.80} cannot be a {what}: expected a text")
+    return given
 
 
 def _fault(text: str, other: re.Pattern[str]) -> str:

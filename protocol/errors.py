@@ -117,9 +117,11 @@ class PeerLost(PzcError, ConnectionError):
 
     Attributes:
         call_id: of the call that was lost, for `pzc.attach`; empty when none was sent.
+        absent: True when it is known that no agent is there: connections are refused, say.
     """
 
     call_id = ""
+    absent = False
 
 
 class UnknownName(PzcError, LookupError):

@@ -12,6 +12,7 @@ two threads use a socket at once. So whoever uses it holds it, and `close` elsew
 
 from __future__ import annotations
 
+import logging
 import math
 import select
 import threading
@@ -23,13 +24,40 @@ import zmq
 from ..protocol import limits
 from ..protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer
-from .endpoints import connect, new_monitor, new_socket, receive_event, stay_in_cache
+from .endpoints import (
+    connect,
+    is_loopback,
+    is_wildcard,
+    new_monitor,
+    new_socket,
+    receive_event,
+    stay_in_cache,
+)
 from .parts import MORE, NOW, WITHOUT_COPY, send_part, send_parts
 from .timers import LATE
 from .transport import plain_memory
 
+logger = logging.getLogger("pzc.requests")
+
 _SLICE_MS = 100
 """A waiting call looks at most this many milliseconds later whether its agent was stopped, its peer lost."""
+
+
+TOLD_AFTER, TOLD_FOR = 1.0, 2.5
+"""Seconds without anybody there after which that is told, when so many are left to wait."""
+
+_WATCHED = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_CONNECT_RETRIED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)  # fmt: skip
+_WHY: dict[int, str] = {
+    zmq.EVENT_CLOSED: "its machine refuses connections, or there is no way to it; is the agent running, "
+    "and is that its port?",
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "something else than an agent is there; is that its port?",
+    zmq.EVENT_DISCONNECTED: "whoever accepts connections there ends them at once; is that an agent's port?",
+    zmq.EVENT_CONNECT_RETRIED: "no machine of that name is known here; is it spelt right?",
+}
+"""What the first event of a try that failed tells."""
 
 
 class Channel:
@@ -49,9 +77,10 @@ class Channel:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
         self.endpoint = endpoint
         self._socket = new_socket(context, zmq.DEALER)
-        self._monitor = new_monitor(self._socket, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._monitor = new_monitor(self._socket, _WATCHED)
         self._there = endpoint.startswith("inproc://")  # which tells nothing
         self._met = self._there
+        self._why, self._failing = "", False
         self._broke = self._open = self._released = False
         self._held = threading.Lock()
         self._wait_ms = -1
@@ -63,7 +92,10 @@ class Channel:
             connect(self._socket, endpoint)
             self._open = True
         except zmq.ZMQError as exc:
-            raise PeerLost(f"{endpoint} cannot be reached: {zmq.strerror(exc.errno or 0).lower()}") from exc
+            why = zmq.strerror(exc.errno or 0).lower()
+            if is_wildcard(endpoint):
+                why = "an agent binds there; give the address of its machine, such as tcp://127.0.0.1:5555"
+            raise PeerLost(f"{endpoint} cannot be reached: {why}") from exc
         finally:
             if not self._open:
                 self._release()
@@ -130,6 +162,7 @@ class Channel:
                 self.close()
 
     def _receive(self, deadline: float, closed: threading.Event | None) -> list[Buffer]:
+        tell_at = math.inf if self._met else time.monotonic() + TOLD_AFTER
         while self._open and not (closed is not None and closed.is_set()):
             left = (deadline - time.monotonic()) * 1000
             wait = _SLICE_MS if left >= _SLICE_MS else max(0, math.ceil(left))
@@ -147,6 +180,10 @@ class Channel:
                     return self._read(NOW)
                 except zmq.Again:
                     raise self._lost() from None
+            if tell_at <= time.monotonic():
+                tell_at = math.inf
+                if not self._met and left > TOLD_FOR * 1000:
+                    logger.warning("waiting for %s: %s", self.endpoint, self._reason())
             if left <= 0:
                 raise CallTimeout(f"no reply from {self.endpoint} in time; the call may or may not have run")
             if time.monotonic() > deadline + LATE:
@@ -173,7 +210,11 @@ class Channel:
     def _look(self) -> None:
         """Take in what the monitor has told."""
         while self._monitor.poll(0):
-            there = receive_event(self._monitor).event == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            event = receive_event(self._monitor).event
+            there = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            if not (self._there or there or self._failing):
+                self._why = _WHY[event]
+            self._failing = not there and event != zmq.EVENT_CONNECT_RETRIED
             self._broke = self._broke or (self._there and not there)
             self._there = there
             self._met = self._met or there
@@ -181,7 +222,14 @@ class Channel:
     def _lost(self) -> PeerLost:
         if self._met:
             return PeerLost(f"{self.endpoint} was lost during the call, which may or may not have run")
-        return PeerLost(f"{self.endpoint} cannot be reached: nobody answers there; is the agent running?")
+        error = PeerLost(f"{self.endpoint} cannot be reached: {self._reason()}")
+        error.absent = bool(self._why)
+        return error
+
+    def _reason(self) -> str:
+        if self._why == _WHY[zmq.EVENT_CLOSED] and is_loopback(self.endpoint):
+            return "nothing listens at that port of this machine; is the agent running?"
+        return self._why or "nobody answers there; is its machine on, and does a firewall let it through?"
 
     def allocate(self, size: int) -> bytearray | memoryview:
         """Plain memory; `send` hands it to libzmq without a copy when it is large."""

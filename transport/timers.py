@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
+from numbers import Real
 
 from ..protocol.errors import ConfigError
 
@@ -81,6 +83,17 @@ class Timers:
             self.first = self._heap[0][0] if self._heap else math.inf
             if not timer.cancelled:
                 yield timer.function
+
+
+def checked_wait(timeout: object) -> float:
+    """A time to wait as users give it: in seconds, no more than a thread can wait; 0 and less is no wait.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    if not isinstance(timeout, Real) or math.isnan(timeout):
+        raise ConfigError(f"timeout={timeout!r:.60} cannot be used: expected seconds")
+    return min(float(timeout), threading.TIMEOUT_MAX)
 
 
 def until_next(period: float) -> float:

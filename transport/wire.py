@@ -9,7 +9,7 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..protocol import data_libraries, original
 from ..protocol.codec import Codec, Message
@@ -265,3 +265,13 @@ def _accepted(settings: Settings, keyring: Keyring | None, dialect: str) -> tupl
     if keyring is not None and dialect == PZC01 and settings.origin["PZC_ACCEPT"] == "default":
         return (PZC01,)
     return settings["PZC_ACCEPT"]
+
+
+def chosen(protocol: Protocol | None, settings: Settings | None = None) -> Protocol:
+    """The protocol that was given, or by default the one of the settings; ConfigError for anything else."""
+    if protocol is None:
+        return Protocol(settings=settings)
+    if not isinstance(cast(object, protocol), Protocol):
+        kind = type(protocol).__name__  # it may be a key, which is never shown
+        raise ConfigError(f"protocol=<{kind}> cannot be used: expected pzc.Protocol(...)")
+    return protocol

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import weakref
@@ -19,13 +20,14 @@ from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, reply_of
 from ...protocol.values import TRAVELLING
+from ...transport.channels import TOLD_AFTER, TOLD_FOR
 from ...transport.counters import Counters
 from ...transport.exchange import UnixExchange
 from ...transport.executor import NO_THREAD, Executor
 from ...transport.loop import Loop
 from ...transport.tables import Table
 from ...transport.wire import Protocol as Wire
-from ..interfaces import Found
+from ..interfaces import LOOK_FOR, Found
 from .abort import STOPPED, AbortSignal
 from .connection import Answer
 from .exchanges import Exchanges, repeated
@@ -271,21 +273,28 @@ class Client(Exchanges):
             timeout: seconds.
 
         Raises:
-            CallTimeout, PeerLost, SignatureError: as `request`; at the last place.
+            CallTimeout, PeerLost, SignatureError: as `request`; at the last place. A place that is settled,
+                and where no agent is, is given up after `LOOK_FOR` seconds.
         """
-        deadline = time.monotonic() + timeout
+        started = time.monotonic()
+        deadline, tell_at, patience = started + timeout, started + TOLD_AFTER, LOOK_FOR
         while True:
             place = where(max(0.001, deadline - time.monotonic()))
             now = time.monotonic()
-            until = deadline if place.settled else min(deadline, now + _PATIENCE)
+            until = min(deadline, now + (patience if place.settled else _PATIENCE))
             try:
                 peer = self.peer(place.endpoint, max(until, now + 0.001))
                 return Found(place, peer, max(0.001, deadline - time.monotonic()))
-            except (PeerLost, CallTimeout):
+            except (PeerLost, CallTimeout) as error:
                 self.forget(place.endpoint)
-                left = deadline - time.monotonic()
-                if place.settled or left <= 0.001:
+                now = time.monotonic()
+                left, patience = deadline - now, timeout
+                over = isinstance(error, PeerLost) and (error.absent or now < until)
+                if left <= 0.001 or (place.settled and over):
                     raise
+                if now >= tell_at and left > TOLD_FOR and not place.settled:
+                    tell_at = math.inf
+                    logger.warning("waiting, since %s", error)
                 self.closed.wait(min(_PATIENCE / 10, left))  # a refusal comes at once
 
     def dedicate(self, peer: Peer, deadline: float, serializer: str) -> UnixExchange:

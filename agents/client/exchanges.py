@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from ...protocol import limits
-from ...protocol.contents import as_text, read_ps_message
+from ...protocol.contents import read_ps_message
 from ...protocol.errors import (
     AgentClosed,
     CallTimeout,
@@ -41,6 +41,7 @@ from ...transport.wire import Protocol
 from ..here import NOT_NOW
 from .abort import AbortSignal
 from .connection import Answer, Connection, LocalConnection
+from .notes import NotRun, late, note_in
 from .peers import Peers
 from .pool import Pool, Pools
 
@@ -94,11 +95,10 @@ _SOON = 20.0
 _FIRST, _LONGEST = 0.02, 0.5
 """Seconds of the first and of the longest pause before a result is asked for again."""
 
+_ASKED = 0.15
+"""Seconds in which a server of this host tells what runs."""
+
 _GIVEN_UP = (CallTimeout, AgentClosed)
-
-
-class NotRun(CallTimeout):
-    """The server had no turn for a call in time, and said why."""
 
 
 class Exchanges(ABC):
@@ -211,6 +211,8 @@ class Exchanges(ABC):
                     pool.clear()
                     return None
             elif connection.msgid and not (isinstance(error, PzcError) and not isinstance(error, _GIVEN_UP)):
+                if isinstance(error, CallTimeout) and connection.kind == "unix":
+                    connection.note = self._what_runs(connection)
                 self._call_off(connection, content)
             if isinstance(error, CallTimeout | PeerLost) and sent and peer.dialect == PZC01:
                 error.call_id = f"{connection.msgid}@{peer.endpoint}"
@@ -229,6 +231,14 @@ class Exchanges(ABC):
         options = call[1]
         if not (isinstance(options, dict) and cast("dict[str, Any]", options).get("detached")):
             self.tell(connection.peer, {"pzc": "cancel", "id": connection.msgid})
+
+    def _what_runs(self, connection: Connection | LocalConnection) -> dict[str, Any] | None:
+        """What a call's server tells of it, which over a Unix connection is asked for."""
+        with contextlib.suppress(PzcError):
+            until = time.monotonic() + _ASKED
+            answer, _, _ = self._once(connection.peer, {"pzc": "running"}, until, self.closed)
+            return note_in(answer, connection.msgid)
+        return None
 
     def _recover(
         self, peer: Peer, lost: PeerLost, call_id: str, deadline: float, abort: AbortSignal
@@ -367,30 +377,3 @@ class Exchanges(ABC):
             raise NotRun(str(reply.refusal))
         accepted(reply)
         return peer
-
-
-def late(
-    error: CallTimeout, endpoint: str, seconds: float, note: dict[str, Any] | None = None
-) -> CallTimeout:
-    """The end of a request without an answer, as users know it.
-
-    Args:
-        error: of the wait, or of the server, which says what ran instead.
-        endpoint: of the peer.
-        seconds: that were waited.
-        note: what was told of the call that runs; None for nothing.
-    """
-    if isinstance(error, NotRun):
-        return CallTimeout(f"no reply from {endpoint} within {seconds:g} s: {error}")
-    text = f"no reply from {endpoint} within {seconds:g} s; the call may or may not have run"
-    made = CallTimeout(f"{text}; {running_text(note)}" if note else text)
-    made.call_id = error.call_id
-    return made
-
-
-def running_text(note: dict[str, Any]) -> str:
-    """What a note tells: which member runs, for whom, since when."""
-    member, caller, since = (as_text(note.get(name, "?"))[:100] for name in ("member", "caller", "since"))
-    with contextlib.suppress(ValueError, OverflowError, OSError):
-        since = time.strftime("%H:%M:%S", time.localtime(float(since)))
-    return f"{member} runs there for {caller} since {since}"

@@ -8,6 +8,7 @@ from typing import Any
 from ...delivery.policies import Policy
 from ...protocol.errors import MemberRefused
 from ...protocol.paths import Path, text
+from ...protocol.shown import hint
 from ...protocol.values import PLAIN
 from ..interfaces import Subscription
 from .described import Entry
@@ -53,7 +54,8 @@ class Member(RemoteReference):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or self._proxy_has_members():
             return super().__getattr__(name)
-        raise MemberRefused(f"{self.__name__} is a {self._proxy_kind()}, which has no {name!r}")
+        near = hint(name, offered(self._proxy_kind()), otherwise="it has")
+        raise MemberRefused(f"{self.__name__!r} is a {self._proxy_kind()}, which has no {name!r}; {near}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not self._proxy_has_members():
@@ -65,6 +67,9 @@ class Member(RemoteReference):
 
     def __dir__(self) -> list[str]:
         return sorted({*_ALWAYS, *offered(self._proxy_kind())})
+
+    def __bool__(self) -> bool:
+        return self._proxy_kind() != "items" or len(self) > 0
 
     def __repr__(self) -> str:
         signature = self._proxy_signature() if self._proxy_kind() == "method" else ""

@@ -14,9 +14,11 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted
 from ...transport import endpoints
 from ...transport.loop import Loop
+from ...transport.timers import checked_wait
 from ..interfaces import LOOK_FOR, Found, Resolver
 from .client import Client
 from .dialling import dial, expecting
+from .terms import checked_target
 
 ANSWER_TIMEOUT = 0.5
 """Seconds within which an agent that is still there answers a ping."""
@@ -55,7 +57,7 @@ class NamedClient:
 
     def place(self, target: str, timeout: float = LOOK_FOR) -> Place:
         """As `resolve`, with what the agent told of itself."""
-        if "://" in target:
+        if "://" in checked_target(target):
             return Place(endpoints.check(target))
         if self._loop.in_thread():
             raise AgentClosed("the I/O thread cannot wait for a name: give an endpoint")
@@ -81,7 +83,7 @@ class NamedClient:
             SerializeError: the content cannot be expressed.
             PzcError: whatever the peer refused with.
         """
-        return self.exchange(recipient, content, timeout).content
+        return self.exchange(recipient, content, checked_wait(timeout)).content
 
     def exchange(
         self,
@@ -109,7 +111,7 @@ class NamedClient:
 
     def _within(self, target: str, timeout: float) -> tuple[str, float]:
         """The endpoint of a target, and the seconds that are left when it is known."""
-        if "://" in target:
+        if "://" in checked_target(target):
             return endpoints.check(target), timeout
         found = self.find(target, timeout)
         return found.place.endpoint, found.left

@@ -23,9 +23,10 @@ from ...transport.endpoints import is_direct
 from ...transport.executor import NO_THREAD, Executor
 from ...transport.loop import Loop
 from ...transport.timers import until_next
-from .exchanges import Exchanges, late
+from .exchanges import Exchanges
 from .heartbeat import Heartbeat
 from .many import UnixTransport
+from .notes import late
 from .pending import Pending
 from .pipeline import Pipeline
 from .pool import Pools

@@ -256,11 +256,18 @@ class RemoteReference:
             return NotImplemented
         if self is other:
             return True
-        later = "_proxy_later" in vars(self) or "_proxy_later" in vars(other)
-        if later:
-            return (self._proxy_target(), repr(self)) == (other._proxy_target(), repr(other))
+        if "_proxy_later" in vars(self) or "_proxy_later" in vars(other):
+            return (self._proxy_target(), self._proxy_below()) == (
+                other._proxy_target(),
+                other._proxy_below(),
+            )
         mine, others = self._proxy_remote.server, other._proxy_remote.server
         return (self._proxy_path, mine) == (other._proxy_path, others)
+
+    def _proxy_below(self) -> Path:
+        """The path of what is in what a proxy of the same target stands for; empty for that itself."""
+        path = vars(self).get("_proxy_path", ())
+        return path if "_proxy_later" in vars(self) or path != self._proxy_remote.root else ()
 
     def __hash__(self) -> int:
         # Not of the first step, known once a proxy is connected: one that arrives in a set is not yet.

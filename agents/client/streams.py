@@ -79,6 +79,10 @@ class RemoteStream(Iterator[Any]):
         self._finalizer.atexit = False
         self._release = release
 
+    def __repr__(self) -> str:
+        state = " (ended)" if self._done else ""
+        return f"<stream of items from {self._served.endpoint}{state}: iterate over it>"
+
     def __iter__(self) -> RemoteStream:
         return self
 

@@ -35,8 +35,17 @@ def remote_of(proxy: object) -> Any:
     """
     found = getattr(proxy, "_proxy_remote", None)
     if found is None:
-        raise ConfigError(f"{shown(proxy, 60)} is no proxy: expected one that pzc.Proxy(...) gave")
+        raise no_proxy(proxy)
     return found
+
+
+def no_proxy(given: object) -> ConfigError:
+    """The error for something else than a proxy of the synchronous face."""
+    if hasattr(type(given), "__await__"):
+        return ConfigError(
+            f"{shown(given, 60)} is awaited: for a proxy of pzc.aio use pzc.aio.close, lock or batch"
+        )
+    return ConfigError(f"{shown(given, 60)} is no proxy: expected one that pzc.Proxy(...) gave")
 
 
 class Terms(NamedTuple):

@@ -9,6 +9,7 @@ from ...discovery.hidden import BIND
 from ...discovery.names import Target
 from ...discovery.site import Site
 from ...protocol.errors import UnknownName
+from ...transport import endpoints
 from .discovering import Participant
 
 _SHOWN = 8
@@ -61,8 +62,8 @@ def unknown_name(
 
 
 def _instead(target: str) -> str:
-    if target.rpartition(":")[2].isdigit():
-        return f"give an endpoint, such as tcp://{target}"
+    if endpoint := endpoints.meant(target):
+        return f"give an endpoint, such as {endpoint}"
     return f"give an endpoint, or set PZC_PEERS={target}=tcp://HOST:PORT"
 
 

@@ -11,7 +11,6 @@ meanwhile.
 from __future__ import annotations
 
 from time import monotonic, time_ns
-from typing import cast
 
 from msgspec import Struct
 
@@ -73,6 +72,13 @@ class Plan(Struct, frozen=True, eq=False):
         for interest in self.windows or ():
             room = room and interest.held < interest.window
         return room
+
+
+def checked_topic(topic: object) -> str:
+    """A topic of this agent; LocalProtocolError for what is no text."""
+    if not isinstance(topic, str):
+        raise LocalProtocolError(f"nothing can be published as topic {topic!r:.60}")
+    return topic
 
 
 class Publisher:
@@ -187,8 +193,8 @@ class Publisher:
                 return taken
 
     def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
-        given, subscribers = cast("object", topic), self._subscribers
-        if not isinstance(given, str) or topic in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
+        subscribers = self._subscribers
+        if checked_topic(topic) in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
         voices = self._broadcast.voices(topic)
         with subscribers.lock:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typing import Protocol as Form
 
 from ...delivery.policies import Policy
+from ...protocol.errors import ConfigError
 from ...protocol.frames import check_key
 from ...protocol.records import Records
 from ...transport.compiled import PROVER
@@ -16,6 +17,7 @@ from ...transport.counters import Counters
 from ...transport.executor import Executor, InOrder
 from ...transport.inherited import forked_since, forks
 from ...transport.loop import Loop
+from ...transport.timers import checked_wait
 from ...transport.topic_settings import TopicSettings
 from ...transport.wire import Protocol
 from ..interfaces import Replies, Word
@@ -27,7 +29,7 @@ from .links.loans import lend
 from .links.published import Published
 from .links.subscribers import Subscribers
 from .links.topics import advertised
-from .publisher import Publisher
+from .publisher import Publisher, checked_topic
 from .readers import OnReaders, Readers
 from .statistics import topics_told
 
@@ -239,7 +241,7 @@ class Publishing:
             "zero_copy": zero_copy, "keep_last": keep_last, "secret": secret or None,
         }  # fmt: skip
         given = {name: value for name, value in said.items() if value is not None}
-        about = advertised({**self._topics.of(topic), **given}, policies)
+        about = advertised({**self._topics.of(checked_topic(topic)), **given}, policies)
         if type is not None:
             self.publisher.declared.say(topic, type)
         self.subscribers.routes.advertise(topic, about)
@@ -268,7 +270,7 @@ class Publishing:
             AgentClosed: after `stop`.
         """
         self._check_usable()
-        there = self.publisher.withdraw(topic, withdrawn(topic))
+        there = self.publisher.withdraw(checked_topic(topic), withdrawn(topic))
         self.subscribers.declare(topic, self.publisher.declared)
         if self.announcer is not None:
             self.announcer.withdraw(topic)
@@ -279,8 +281,14 @@ class Publishing:
 
         An agent counts once, whether it listens by broadcast, by a link, or both. True once `on_subscribers`
         has run for them: a server is connected to its signal then, and what is emitted next reaches them.
+
+        Raises:
+            ConfigError: for a number or timeout that is none.
+            LocalProtocolError: for what is no topic.
         """
-        return self.readers.wait(topic, n, timeout)
+        if type(n) is not int:
+            raise ConfigError(f"n={n!r:.60} cannot be used: expected a whole number")
+        return self.readers.wait(checked_topic(topic), n, checked_wait(timeout))
 
     def on_readers(self, topic: str, callback: OnReaders | None) -> None:
         """Call a function whenever agents begin or cease to read a topic.
@@ -296,7 +304,7 @@ class Publishing:
             AgentClosed: after `stop`.
         """
         self._check_usable()
-        self.readers.on_readers(topic, callback)
+        self.readers.on_readers(checked_topic(topic), callback)
 
     def statistics(self) -> dict[str, Any]:
         """What was published of each topic, and how it is with links and mailboxes."""

@@ -15,6 +15,7 @@ from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
 from ...transport.inherited import check_own, forked_since
+from ...transport.timers import checked_wait
 from .callbacks import Called
 from .columns import Sink
 from .links.arrivals import Arrival
@@ -110,7 +111,7 @@ class Reading(Called):
 
     def _take(self, timeout: float | None) -> Arrival:
         """As `recv`, before it is copied."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + checked_wait(timeout)
         while (entry := self._next()) is None:
             left = -1.0 if deadline is None else min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
             if deadline is not None and left <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -13,6 +14,8 @@ from . import members
 from .members import MISSING
 from .tree import Tree, names_in
 
+logger = logging.getLogger("pzc.server")
+
 Names = tuple[str, ...]
 
 
@@ -23,22 +26,27 @@ class Declared(NamedTuple):
     reading: frozenset[str]
     on_cancel: Mapping[str, str]
     poll: Mapping[str, float]
-
-
-NOTHING = Declared(frozenset(), frozenset(), {}, {})
+    expose: frozenset[str]
 
 
 def declared(
-    urgent: Iterable[str], reading: Iterable[str], on_cancel: Mapping[str, str], poll: Mapping[str, float]
+    urgent: Iterable[str],
+    reading: Iterable[str],
+    on_cancel: Mapping[str, str],
+    poll: Mapping[str, float],
+    expose: Iterable[str] | None,
 ) -> Declared:
     """What was said, when it can be meant.
 
     Raises:
         ConfigError: for what is no list of texts, no table, or a period that cannot be kept.
     """
-    for what, given in (("urgent", urgent), ("reading", reading)):
+    exposed: Iterable[str] = () if expose is None else expose
+    for what, given in (("urgent", urgent), ("reading", reading), ("expose", exposed)):
         if isinstance(given, str):
             raise ConfigError(f"{what} takes a list of members, such as [{given!r}], not a text")
+        if not isinstance(cast(object, given), Iterable):
+            raise ConfigError(f"{what} takes a list of members, such as ['ramp'], not {shown(given)}")
     for what, table in (("on_cancel", on_cancel), ("poll", poll)):
         if not isinstance(cast(object, table), Mapping):
             raise ConfigError(f"{what} takes a table by members, such as {{'ramp': …}}, not {shown(table)}")
@@ -49,10 +57,25 @@ def declared(
                 f"poll={{{path!r}: {shown(period, 40)}}}: a period is a number of seconds, "
                 f"{limits.current.poll_shortest:g} to {_LONGEST:g}"
             )
-    return Declared(frozenset(urgent), frozenset(reading), dict(on_cancel), dict(poll))
+    return Declared(frozenset(urgent), frozenset(reading), dict(on_cancel), dict(poll), frozenset(exposed))
 
 
 _LONGEST = 86_400.0
+
+
+def classes(allowed: Iterable[type]) -> dict[str, type]:
+    """Classes by the names under which proxies may instantiate them.
+
+    Raises:
+        ConfigError: for what is no list of classes.
+    """
+    given = () if isinstance(allowed, type) or not isinstance(cast(object, allowed), Iterable) else [*allowed]
+    if given == () or not all(isinstance(cast(object, cls), type) for cls in given):
+        kind = allowed.__name__ if isinstance(allowed, type) else "PowerSupply"
+        raise ConfigError(
+            f"allow_instantiate takes a list of classes, such as [{kind}], not {shown(allowed)}"
+        )
+    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in given}
 
 
 def apply(said: Declared, tree: Tree) -> None:
@@ -61,6 +84,11 @@ def apply(said: Declared, tree: Tree) -> None:
     Raises:
         ConfigError: for a member that is not there, naming the nearest.
     """
+    for written in said.expose:  # it only lets less be used, and what it names may be made later
+        try:
+            _names(tree, "expose", written)
+        except ConfigError as exc:
+            logger.warning("%s", exc)
     given: dict[Names, dict[str, Any]] = {}
     for written in said.urgent:
         given.setdefault(_names(tree, "urgent", written), {})["urgent"] = True

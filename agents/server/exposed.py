@@ -226,9 +226,7 @@ class ExposedObject:
             path = self._whole(options, member)
         thing: Any = self.tree.find(path, self._held, call)
         if not callable(thing):
-            raise MemberRefused(
-                f"{member.text!r} is a {members.kind_told(thing)} and does not allow '__call__'"
-            )
+            raise members.not_allowed(member.text, thing, CALL)
         if not settled and (not member.sure or (member.reading and not self.tree.given(member))):
             member = self._judge(call, member, path, thing)
         if member.on_cancel is not None and path and isinstance(path[-1], str):

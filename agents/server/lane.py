@@ -146,10 +146,10 @@ class Lane:
     """
 
     def __init__(self, name: str, concurrency: int = 1, affine: bool = False) -> None:
-        if concurrency < 1 or (affine and concurrency > 1):
+        if type(concurrency) is not int or concurrency < 1 or (affine and concurrency > 1):
             raise ConfigError(
-                f"concurrency={concurrency} is not possible"
-                + (" with thread_affine: one thread runs one call at a time" if concurrency > 1 else "")
+                f"concurrency={concurrency!r} is not possible"
+                + (" with thread_affine: one thread runs one call at a time" if affine else "")
             )
         self.affine = affine
         self._free = concurrency

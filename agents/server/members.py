@@ -156,10 +156,27 @@ def missing(target: object, name: str, what: str) -> MemberRefused:
     return MemberRefused(f"{name!r}{what}: {type(target).__name__} has no such member; {near}")
 
 
+_CANNOT = {
+    "__call__": "which cannot be called",
+    "__getitem__": "which has no items",
+    "__setitem__": "which has no items that can be set",
+    "__delitem__": "which has no items that can be deleted",
+    "__len__": "which has no length",
+    "__iter__": "which cannot be iterated over",
+    "__contains__": "in which nothing can be looked for",
+    "__enter__": "which is no context manager",
+}
+
+
 def not_allowed(name: str, thing: object, method: object) -> MemberRefused:
     """The error that says that this cannot be done with a thing."""
-    what = name or "what is served"
-    return MemberRefused(f"{what!r} is a {kind_told(thing)} and does not allow {shown(method, 60)}")
+    what, kind = repr(name) if name else "what is served", kind_told(thing)
+    cannot = _CANNOT.get(method, "") if isinstance(method, str) else ""
+    offers = "; it has connect, disconnect, emit, subscribe" if kind == "signal" else ""
+    return MemberRefused(
+        f"{what} is a {type(thing).__name__ if kind in ('reference', 'value') else kind}, "
+        f"{cannot or f'which does not allow {shown(method, 60)}'}{offers}"
+    )
 
 
 def names(target: object) -> list[str]:

@@ -53,9 +53,13 @@ def objects_of(served: object) -> dict[str, object]:
     """The objects by name when several are served; empty for one.
 
     Raises:
-        ConfigError: for names that are none.
+        ConfigError: for names that are none, and for a class in the place of an object.
     """
     objects = cast("dict[object, object]", served) if type(served) is dict else {}
+    for each in [*objects.values(), cast(object, served)]:
+        if isinstance(each, type):
+            name = each.__name__
+            raise ConfigError(f"{name} is a class: serve an object of it, Server({name}(...), ...)")
     if not objects or any(first_reference(each) is None for each in objects.values()):
         return {}
     for name in objects:
@@ -351,8 +355,6 @@ def names_in(what: str, written: str, path: Path) -> tuple[str, ...]:
 
 def _exposed(expose: Iterable[str]) -> dict[str, Any]:
     """What is exposed, as dicts in dicts by name; None at the end of each path, for all that is in it."""
-    if isinstance(expose, str):
-        raise ConfigError(f"expose takes a list of members, such as [{expose!r}], not a text")
     table: dict[str, Any] = {}
     for written in expose:
         try:

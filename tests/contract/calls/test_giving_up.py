@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -135,3 +136,26 @@ def test_a_call_over_tcp_that_is_late_says_that_it_runs_for_whom_and_since_when(
     with proxied(lone.rep_endpoint, protocol=Protocol(KEY), timeout=1.0, transport="tcp") as proxy:
         with pytest.raises(CallTimeout, match=r"; work runs there for \w{8} since \d\d:\d\d:\d\d$"):
             proxy.work() if way == "call" else proxy.work.future().result(TIMEOUT)
+
+
+class Deaf:
+    """Does not look whether its call was given up."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def hold(self) -> bool:
+        """Until the test ends."""
+        return self.ended.wait(TIMEOUT)
+
+
+@pytest.mark.needs("unix")
+def test_a_call_over_a_unix_socket_that_is_late_says_so_as_well() -> None:
+    """A server cannot say so on the connection on whose thread it runs the call, so it is asked."""
+    deaf, protocol = Deaf(), Protocol(KEY)
+    with Server(deaf, protocol=protocol) as server:
+        with proxied(server.rep_endpoint, protocol=protocol, timeout=0.5, transport="unix") as proxy:
+            hold = proxy.hold
+            with pytest.raises(CallTimeout, match=r"; hold runs there for \w{8} since \d\d:\d\d:\d\d$"):
+                hold()
+            deaf.ended.set()

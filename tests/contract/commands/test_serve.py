@@ -98,7 +98,9 @@ def test_only_exposed_members_are_served(console: Console) -> None:
 def test_a_misspelt_exposed_name_is_told(console: Console) -> None:
     process, _ = console.serve("--expose", "volage")
     process.send_signal(signal.SIGTERM)
-    assert process.finish().err == "pzc: --expose names 'volage', which Supply does not have\n"
+    assert process.finish().err == (
+        "pzc: expose names 'volage': Supply has no 'volage'; did you mean voltage?\n"
+    )
 
 
 def test_an_exposed_path_is_not_taken_for_a_misspelt_name(console: Console) -> None:

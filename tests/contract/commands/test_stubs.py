@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import resource
+
+import pytest
 
 from pzc.testing import command
 
@@ -32,6 +35,23 @@ def test_a_file_that_cannot_be_written_is_status_1(bench: Console) -> None:
     outcome = bench("stubs", "psu", "--output", "no/such/folder.pyi")
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err.startswith("pzc: FileNotFoundError: ")
+
+
+@pytest.mark.needs("posix")
+def test_a_stub_for_which_a_disk_has_no_room_leaves_the_one_before(bench: Console) -> None:
+    written = bench.folder / "psu.pyi"
+    written.write_text("before\n", encoding="utf-8")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
+    try:
+        outcome = bench("stubs", "psu", "--output", "psu.pyi")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert outcome.status == 1
+    assert outcome.err.startswith("pzc: OSError: ")
+    assert {path.name: path.read_text(encoding="utf-8") for path in bench.folder.glob("*psu.pyi*")} == {
+        "psu.pyi": "before\n"
+    }
 
 
 def test_printing_and_writing_at_once_is_status_2() -> None:

@@ -1,0 +1,195 @@
+"""What is wrong with an argument is said at the call that was made, in one sentence."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import pzc
+import pzc.aio
+from pzc import Agent, ConfigError, Proxy, PzcError, Server
+
+from tests.contract.rigs.supply import KEY, Supply
+
+SERVED = "Supply is a class: serve an object of it, Server(Supply(...), ...)"
+
+
+@pytest.mark.parametrize("served", [Supply, {"psu": Supply}], ids=["alone", "of several"])
+def test_a_class_in_the_place_of_an_object_is_refused(served: object) -> None:
+    with pytest.raises(ConfigError) as told:
+        Server(served)
+    assert str(told.value) == SERVED
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"urgent": 5}, "urgent takes a list of members, such as ['ramp'], not 5"),
+        ({"expose": 5}, "expose takes a list of members, such as ['ramp'], not 5"),
+        ({"concurrency": "2"}, "concurrency='2' is not possible"),
+        ({"allow_instantiate": Supply}, "allow_instantiate takes a list of classes, such as [Supply], not <class Supply>"),
+        ({"protocol": KEY}, "protocol=<str> cannot be used: expected pzc.Protocol(...)"),
+    ],
+)  # fmt: skip
+def test_a_server_says_which_argument_is_of_a_wrong_kind(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Server(Supply(), **options)
+    assert str(error.value) == told
+
+
+def test_a_member_that_is_exposed_and_not_there_is_told_with_the_nearest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, "pzc"), Server(Supply(), expose=["voltag", "ch1.voltage"]):
+        pass
+    said = [record.getMessage() for record in caplog.records if "expose" in record.getMessage()]
+    assert said == ["expose names 'voltag': Supply has no 'voltag'; did you mean voltage?"]
+
+
+CALLS: dict[str, Callable[[Agent], object]] = {
+    "request": lambda agent: agent.request("psu", "ping", timeout="x"),  # type: ignore[arg-type]
+    "wait_for_subscribers": lambda agent: agent.wait_for_subscribers("a", 1, "x"),  # type: ignore[arg-type]
+    "discover": lambda agent: pzc.discover("*", "x"),  # type: ignore[arg-type]
+    "recv": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv("x"),  # type: ignore[arg-type]
+    "recv_zero_copy": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv_zero_copy("x").__enter__(),  # type: ignore[arg-type]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_timeout_that_is_no_number_is_refused(call: str) -> None:
+    with Agent() as agent, pytest.raises(ConfigError) as told:
+        CALLS[call](agent)
+    assert str(told.value) == "timeout='x' cannot be used: expected seconds"
+
+
+TARGETS: dict[str, Callable[[Agent, Any], object]] = {
+    "request": lambda agent, target: agent.request(target, "ping"),
+    "resolve": lambda agent, target: agent.resolve(target),
+}
+
+
+@pytest.mark.parametrize("call", TARGETS)
+def test_a_target_that_is_no_text_is_refused(call: str) -> None:
+    with Agent() as agent, pytest.raises(ConfigError, match=r"5 is no server: expected a name such as 'psu'"):
+        TARGETS[call](agent, 5)
+
+
+def test_a_proxy_in_the_place_of_a_target_is_refused() -> None:
+    with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu, Agent() as agent:
+        with pytest.raises(ConfigError, match="<Proxy> is no server"):
+            agent.request(psu, "ping")  # type: ignore[arg-type]
+
+
+TOPICS: dict[str, Callable[[Agent, Any], object]] = {
+    "advertise": lambda agent, topic: agent.advertise(topic),
+    "withdraw": lambda agent, topic: agent.withdraw(topic),
+    "on_readers": lambda agent, topic: agent.on_readers(topic, print),
+    "wait_for_subscribers": lambda agent, topic: agent.wait_for_subscribers(topic, 1, 0.0),
+}
+
+
+@pytest.mark.parametrize("call", TOPICS)
+def test_a_topic_that_is_no_text_is_refused(call: str) -> None:
+    with Agent() as agent, pytest.raises(PzcError, match="nothing can be published as topic 5"):
+        TOPICS[call](agent, 5)
+
+
+def test_a_number_of_subscribers_that_is_none_is_refused() -> None:
+    with (
+        Agent() as agent,
+        pytest.raises(ConfigError, match="n='two' cannot be used: expected a whole number"),
+    ):
+        agent.wait_for_subscribers("a", "two")  # type: ignore[arg-type]
+
+
+def test_a_pattern_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="5 cannot be a pattern: expected a text"):
+        pzc.discover(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("localhost:5555", "tcp://localhost:5555"), ("tcp:/10.0.0.7:5555", "tcp://10.0.0.7:5555"),
+        ("5555", "tcp://127.0.0.1:5555"),
+    ],
+)  # fmt: skip
+def test_an_endpoint_that_was_meant_is_named(written: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"perhaps {meant}"):
+        Server(Supply(), written)
+    with pytest.raises(PzcError, match=f"such as {meant}"):
+        Proxy(written, timeout=0.1)
+
+
+def test_an_endpoint_to_bind_is_no_place_to_connect_to() -> None:
+    with pytest.raises(PzcError, match=r"tcp://\*:5555 .*the address of its machine"):
+        Proxy("tcp://*:5555", timeout=0.1)
+
+
+CANNOT: dict[str, Callable[[Any], object]] = {
+    "what is served is a Supply, which cannot be called": lambda psu: psu(),
+    "what is served is a Supply, which has no items": lambda psu: psu[0],
+    "what is served is a Supply, which has no length": len,
+    "what is served is a Supply, which cannot be iterated over": list,
+    "what is served is a Supply, in which nothing can be looked for": lambda psu: 1 in psu,
+    "'ch1' is a Channel, which cannot be called": lambda psu: psu.ch1(),
+    "'ramp' is a method, which has no items": lambda psu: psu.ramp["x"],
+    "'changed' is a signal, which cannot be called; it has connect, disconnect, emit, subscribe": lambda psu: psu.changed(),
+    "'ramp' is a method, which has no 'futur'; did you mean future?": lambda psu: psu.ramp.futur(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", CANNOT)
+def test_what_cannot_be_done_with_a_thing_is_told_in_words(told: str) -> None:
+    with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu:
+        with pytest.raises(PzcError) as error:
+            CANNOT[told](psu)
+    assert str(error.value) == told
+
+
+def test_a_copy_that_is_not_connected_yet_is_equal_to_what_it_was_copied_from() -> None:
+    with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu:
+        for thing in (psu, psu.ch1, psu.ramp):
+            for twin in (copy.copy(thing), pickle.loads(pickle.dumps(thing))):
+                assert twin == thing
+                assert thing == twin
+                assert hash(twin) == hash(thing)
+        assert copy.copy(psu) != psu.ch1
+        assert copy.copy(psu.ch1) != psu.ramp
+        assert psu.ch1 != copy.copy(psu)
+
+
+def test_a_mapping_without_items_is_false_as_here() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.limits: dict[str, float] = {}
+            self.queue = [1]
+
+    with Server(Holder()) as server, Proxy(server.rep_endpoint) as proxy:
+        assert (bool(proxy.limits), bool(proxy.queue), bool(proxy)) == (False, True, True)
+
+
+FUNCTIONS: dict[str, Callable[[Any], object]] = {"close": pzc.close, "lock": pzc.lock, "path": pzc.path}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_proxy_of_the_other_face_is_told_apart(function: str) -> None:
+    with pytest.raises(ConfigError, match=r"use pzc\.aio\.close, lock or batch$"):
+        FUNCTIONS[function](pzc.aio.Proxy("psu"))
+
+
+def test_a_stream_says_what_it_is() -> None:
+    class Scanner:
+        def scan(self) -> Iterator[int]:
+            yield 1
+
+    with Server(Scanner()) as server, Proxy(server.rep_endpoint) as scanner:
+        items = scanner.scan()
+        assert repr(items) == f"<stream of items from {server.rep_endpoint}: iterate over it>"
+        assert list(items) == [1]
+        assert repr(items) == f"<stream of items from {server.rep_endpoint} (ended): iterate over it>"
