@@ -17,6 +17,7 @@ import os
 import socket as sockets
 import weakref
 from collections.abc import Callable
+from typing import NoReturn
 
 import zmq
 
@@ -79,6 +80,18 @@ def check_own(before: int, what: object) -> None:
     """
     if forked_since(before):
         raise AgentClosed(f"{what!r} belongs to the parent of this forked process: make a new one here")
+
+
+class Stays:
+    """What belongs to the process that made it, and can be neither pickled nor copied."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"this {type(self).__name__} stays in the process that made it: make one where it is needed, and "
+            "send a Proxy, a name or an endpoint"
+        )
 
 
 def mine(opened: Callable[[], sockets.socket]) -> sockets.socket:
