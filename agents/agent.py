@@ -34,7 +34,7 @@ from ..transport.counters import Counters
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.executor import Executor
 from ..transport.helpers import aside
-from ..transport.inherited import check_own, forked_since, forks
+from ..transport.inherited import Stays, check_own, forked_since, forks
 from ..transport.settings import load
 from ..transport.tables import Table
 from ..transport.wire import Protocol, chosen
@@ -56,7 +56,7 @@ from .shown import agent_page
 logger = logging.getLogger("pzc.agent")
 
 
-class Agent:
+class Agent(Stays):
     """Something that can be asked, can publish, ask others, and subscribe.
 
     Args:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ..protocol.errors import ArgumentsRefused, ConfigError
+from ..transport.inherited import Stays
 
 logger = logging.getLogger("pzc.signals")
 
@@ -165,7 +166,7 @@ class SlotList:
                 del failure  # its traceback holds this frame, and with it what was emitted
 
 
-class Signal(SlotList):
+class Signal(Stays, SlotList):
     """What a served object tells; see `SlotList` for its slots.
 
     Args:

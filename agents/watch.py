@@ -27,7 +27,7 @@ from ..discovery.records import Entry, Kind
 from ..protocol.errors import AgentClosed, ConfigError, ReceiveTimeout, SubscriptionClosed
 from ..transport import loops
 from ..transport.executor import NO_THREAD, Executor
-from ..transport.inherited import check_own, forked_since, forks
+from ..transport.inherited import Stays, check_own, forked_since, forks
 from ..transport.settings import load
 from ..transport.timers import checked_wait
 from ..transport.wire import Protocol
@@ -54,7 +54,7 @@ class NameChange(NamedTuple):
     entry: Entry
 
 
-class Watch(Iterator[NameChange]):
+class Watch(Stays, Iterator[NameChange]):
     """Tells what comes and goes; made by `watch`. Iterate over it, also with ``async for``, or use callbacks.
 
     Callbacks run one at a time, in order, in a thread of its own.

@@ -11,6 +11,7 @@ import re
 import socket as stdlib_socket
 import stat
 import struct
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import zmq
@@ -263,15 +264,16 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
     _set_family(socket, endpoint.startswith("tcp://["))
     try:
         require(_TO_BIND)
-        socket.bind(
-            endpoint[:-1] + "*" if endpoint.startswith("tcp://") and endpoint.endswith(":0") else endpoint
-        )
+        return inherited.bound(socket, partial(_bind, socket, endpoint))
     except (OSError, zmq.ZMQError) as exc:
         reason = zmq.strerror(exc.errno or 0).lower()
         raise BindError(f"cannot bind {endpoint}: {reason}{_advice(exc.errno, endpoint)}") from exc
-    real = endpoint if endpoint.startswith("inproc://") else socket.getsockopt_string(zmq.LAST_ENDPOINT)
-    inherited.bound(socket, real)
-    return real
+
+
+def _bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
+    free = endpoint.startswith("tcp://") and endpoint.endswith(":0")
+    socket.bind(endpoint[:-1] + "*" if free else endpoint)
+    return endpoint if endpoint.startswith("inproc://") else socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
 
 def _is_taken(path: str) -> bool:

@@ -11,6 +11,7 @@ import os
 import socket as sockets
 import threading
 import time
+from functools import partial
 
 from ..protocol import limits
 from ..protocol.errors import PeerLost, PzcError
@@ -53,7 +54,7 @@ def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[S
     now = time.monotonic()
     until = min(deadline, now + limits.current.greeting)
     try:
-        socket = mine(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM))
+        socket = mine(partial(sockets.socket, sockets.AF_UNIX, sockets.SOCK_STREAM))
     except OSError as exc:
         raise PeerLost(f"{endpoint} cannot be connected to: {exc} (see ulimit -n)") from exc
     try:

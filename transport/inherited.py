@@ -7,6 +7,7 @@ copy of each, and a child that was forked has copies. So it closes them before i
 - listening sockets and connections of libzmq at an endpoint of the parent, which would also keep its port
 
 The parent's stay as they are: to close a copy ends nothing. Without ``/proc`` only the former are.
+A fork waits until what is being opened is known here: its copy would get its name with the parent's.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import os
 import socket as sockets
 import weakref
 from collections.abc import Callable
+from typing import NoReturn
 
 import zmq
 
 from ..protocol.errors import AgentClosed
-from .tables import Table
+from .tables import Table, unforked
 
 LANE = b"\0pzc/"
 """How the names of the sockets of the fast lane begin, in the abstract space."""
@@ -80,15 +82,36 @@ def check_own(before: int, what: object) -> None:
         raise AgentClosed(f"{what!r} belongs to the parent of this forked process: make a new one here")
 
 
-def mine(socket: sockets.socket) -> sockets.socket:
-    """Have a socket closed in forked children; returns it."""
-    _inherited.known.add(socket)
-    return socket
+class Stays:
+    """What belongs to the process that made it, and can be neither pickled nor copied."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"this {type(self).__name__} stays in the process that made it: make one where it is needed, and "
+            "send a Proxy, a name or an endpoint"
+        )
 
 
-def bound(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Have what libzmq opened for a socket at its endpoint closed in forked children."""
-    _inherited.bound[socket] = endpoint
+def mine(opened: Callable[[], sockets.socket]) -> sockets.socket:
+    """Open a socket, without waiting, that is closed in forked children; errors as ``opened``."""
+    with unforked:
+        socket = opened()
+        _inherited.known.add(socket)
+        return socket
+
+
+def bound(socket: zmq.Socket[bytes], bind: Callable[[], str]) -> str:
+    """Bind a socket, without waiting, and have what libzmq opens at its endpoint closed in forked children.
+
+    Args:
+        socket: of libzmq.
+        bind: does it, and returns the endpoint; errors as it.
+    """
+    with unforked:
+        endpoint = _inherited.bound[socket] = bind()
+        return endpoint
 
 
 def _close_copy(number: int, ports: set[int], nothing: int) -> None:

@@ -314,7 +314,7 @@ class Loop:
             self._quiet = False
             self._forget_closed()
             time.sleep(_REST)
-            return []
+            return [(self._bell.fileno, zmq.POLLIN)]  # what was called may close what cannot be waited for
 
     def _forget_closed(self) -> None:
         """Watch no longer what was closed without `unregister`: with it, every wait would fail."""

@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 _tables: list[Table] = []
 
+unforked = threading.RLock()
+"""Held for a moment by whoever does what a fork must not come between."""
+
 
 class Table:
     """A table of the process; made once, by the module that it is of.
@@ -106,10 +109,11 @@ class Leases(Table, Generic[V]):
 
 
 def _after_fork() -> None:
+    unforked.release()
     for table in _tables:
         table.forget()
         table.begin()
 
 
 if machine.FORKS:
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=unforked.acquire, after_in_parent=unforked.release, after_in_child=_after_fork)

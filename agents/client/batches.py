@@ -9,6 +9,7 @@ from ...protocol import limits
 from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocolError
 from ...protocol.paths import Path, from_wire, text
 from ...protocol.shown import shown
+from ...transport.inherited import Stays
 from .answers import BatchOutcome
 from .described import Entry
 from .member import refer
@@ -76,7 +77,7 @@ class Recorder:
         self.calls.append(["getattr" if action == "get" else action, options])
 
 
-class Batch:
+class Batch(Stays):
     """Records what is done with it instead of doing it; made by `batch`.
 
     ``b.x`` records reading, ``b.x = 3`` setting, ``b.f(1)`` calling, and ``b.items["k"]`` what can be

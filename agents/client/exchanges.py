@@ -20,7 +20,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 from ...protocol import limits
 from ...protocol.contents import read_ps_message
@@ -164,13 +164,12 @@ class Exchanges(ABC):
                 try:
                     found = connection.exchange(content, deadline, abort)
                 except BaseException as error:
-                    lost = self._failed(pool, connection, content, error, transport, abort)
-                    if lost is None:
+                    if not self._may_have_run(error, pool, connection, content, transport, abort):
                         transport = "tcp"
                         continue
                     if not recover:
                         raise
-                    found = self._recover(peer, lost, connection.msgid, deadline, abort)
+                    found = self._recover(peer, error, connection.msgid, deadline, abort)
                 else:
                     pool.give(connection)
                 if found[2]:  # no refusal
@@ -193,23 +192,23 @@ class Exchanges(ABC):
             self.forget(endpoint)
             raise
 
-    def _failed(
-        self, pool: Pool, connection: Connection | LocalConnection, content: Any, error: BaseException,
+    def _may_have_run(
+        self, error: BaseException, pool: Pool, connection: Connection | LocalConnection, content: Any,
         transport: str, abort: AbortSignal,
-    ) -> PeerLost | None:  # fmt: skip
-        """What becomes of a request whose connection failed, which is closed.
+    ) -> TypeGuard[PeerLost]:  # fmt: skip
+        """Close the connection of a request that failed, and say what becomes of that; raises what ends it.
 
         Returns:
-            The loss of a request that may have run; None for one that did not, and can take another way.
+            True for the loss of one that may have run; False for one that did not, and can take another way.
         """
         peer, sent = connection.peer, connection.sent
         try:
             if isinstance(error, PeerLost):
                 if sent and peer.dialect == PZC01 and peer.agent_id:
-                    return error
+                    return True
                 if not sent and transport == "auto" and connection.kind == "unix":
                     pool.clear()
-                    return None
+                    return False
             elif connection.msgid and not (isinstance(error, PzcError) and not isinstance(error, _GIVEN_UP)):
                 if isinstance(error, CallTimeout) and connection.kind == "unix":
                     connection.note = self._what_runs(connection)
@@ -310,7 +309,7 @@ class Exchanges(ABC):
                         connection.post(content, deadline, keeps)
                         pool.posted = connection
                 except BaseException as error:
-                    if self._failed(pool, connection, None, error, chosen, self.closed) is not None:
+                    if self._may_have_run(error, pool, connection, None, chosen, self.closed):
                         raise
                     chosen = "tcp"
                     continue

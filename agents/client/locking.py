@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol.errors import ConfigError, PzcError
+from ...transport.inherited import Stays
 from .terms import remote_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pzc.proxy")
 
 
-class Lock:
+class Lock(Stays):
     """A lock that is held; made by `lock`. Leave its ``with`` block, or `release` it.
 
     Entered again before it was left, by whatever thread, it is held until it was left as often.

@@ -36,6 +36,7 @@ from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...protocol.values import TRAVELLING
+from ...transport.inherited import Stays
 from ...transport.transport import Disconnected
 from . import answers
 from .interfaces import Owner, Served
@@ -48,7 +49,7 @@ UNANSWERED = 0.25
 """Seconds after which an unanswered call is kept alive at the server."""
 
 
-class Pending(Future[Any]):
+class Pending(Stays, Future[Any]):
     """A request in flight, which gives its `Reply`; its callbacks run in the I/O thread and must be quick.
 
     Args:

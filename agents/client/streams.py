@@ -30,6 +30,7 @@ from typing import Any
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.peer import Peer
 from ...protocol.shown import shown
+from ...transport.inherited import Stays
 from .answers import Items
 from .interfaces import Served
 from .terms import Terms
@@ -41,7 +42,7 @@ QUICK = 0.05
 """Seconds within which a reader that has read all it got is quick, however fast the generator is."""
 
 
-class RemoteStream(Iterator[Any]):
+class RemoteStream(Stays, Iterator[Any]):
     """Iterator over the items of a remote generator; safe from any thread.
 
     Close it, or leave its ``with`` block, to end the generator early; dropping it does so as well.

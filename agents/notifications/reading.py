@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
-from ...transport.inherited import check_own, forked_since
+from ...transport.inherited import Stays, check_own, forked_since
 from ...transport.timers import checked_wait
 from .callbacks import Called
 from .columns import Sink
@@ -27,7 +27,7 @@ else:
     asyncio = Lazily("asyncio")
 
 
-class Reading(Called):
+class Reading(Stays, Called):
     """The reading side of a `Subscription`.
 
     Attributes:

@@ -7,7 +7,8 @@ holds is released. Its lock it keeps for the lock's ttl when it is only silent; 
 since it was given the lock died before its first sign of life, and loses the lock with the rest. While this
 process itself stood still, nobody was silent.
 
-A client whose call runs need not hold anything. Its calls are looked at every `call_look` seconds::
+A client whose call runs need not hold anything. Its calls are looked at every `call_look` seconds, but those
+that it has given up or detached::
 
     caller      event                                       next
     there       its process has ended (same host)           gone: its calls are cancelled
@@ -365,6 +366,8 @@ class Presence:
 
     def _has_left(self, call: Call) -> bool:
         carrier = call.caller.carrier
+        if call.cancelled or call.detached:  # nobody waits for it: that its way is lost tells nothing
+            return False
         if carrier.kind != "tcp":
             return carrier.is_gone()
         able = call.can_refer and call.patience is not None and not call.oneway

@@ -109,7 +109,7 @@ class UnixListener:
 
     def _listen(self) -> None:
         try:
-            self._socket = mine(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM))
+            self._socket = mine(partial(sockets.socket, sockets.AF_UNIX, sockets.SOCK_STREAM))
             self._socket.bind(address(self.agent_id))
             self._socket.listen(64)
         except OSError as exc:
@@ -130,10 +130,11 @@ class UnixListener:
             self._loop.register(self._socket.fileno(), self._on_connect)
 
     def _on_connect(self) -> None:
-        if self._socket is None:
+        listening = self._socket
+        if listening is None:
             return
         try:
-            accepted = mine(self._socket.accept()[0])
+            accepted = mine(lambda: listening.accept()[0])
         except OSError as exc:
             if exc.errno in _SCARCE:
                 self._rest(exc)

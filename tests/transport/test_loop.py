@@ -13,7 +13,7 @@ from pzc import AgentClosed, CallTimeout, ConfigError
 from pzc.transport import loops
 from pzc.transport.loop import Loop
 
-from tests.contract.rigs.calling import TIMEOUT, run_in_fork
+from tests.contract.rigs.calling import TIMEOUT, run_in_fork, until
 
 
 @pytest.fixture
@@ -261,3 +261,21 @@ def test_a_wait_that_fails_does_not_end_the_thread(loop: Loop, monkeypatch: pyte
         loop.call(lambda: None)
         assert failed.wait(TIMEOUT)
     assert loop.run(lambda: 7) == 7
+
+
+def test_what_a_loop_is_asked_for_is_done_though_it_cannot_wait_any_more() -> None:
+    loop = Loop()
+    socket = loop.run(lambda: loop.context.socket(zmq.PAIR))
+    loop.run(lambda: loop.register(socket, bool))
+    ending = threading.Thread(target=loop.context.term)
+    ending.start()
+    until(lambda: loop.errors > 0)
+
+    def close() -> None:
+        loop.unregister(socket)
+        socket.close(0)
+
+    loop.run(close)
+    ending.join(TIMEOUT)
+    assert not ending.is_alive()
+    loop.end()

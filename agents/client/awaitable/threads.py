@@ -77,10 +77,12 @@ async def outcome(future: Future[T]) -> T:
     """
     try:
         await finished(future)
+        return future.result()
     except BaseException:  # also the end of a coroutine that nobody will resume
         future.cancel()
         raise
-    return future.result()
+    finally:
+        del future  # an error's traceback has this frame, and the future the error
 
 
 async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
@@ -100,7 +102,10 @@ async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | Non
         if undo is not None:
             _undo_when_done(future, undo)
         raise
-    return future.result()
+    try:
+        return future.result()
+    finally:
+        del future  # as above
 
 
 def _undo_when_done(future: Future[T], undo: Callable[[T], object]) -> None:
@@ -136,3 +141,5 @@ def _run(function: Callable[[], T], future: Future[T]) -> None:
         future.set_exception(exc)
     else:
         future.set_result(result)
+    finally:
+        del future  # as above

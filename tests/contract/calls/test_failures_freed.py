@@ -2,17 +2,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pzc import Agent, CallTimeout, LockedBy, PolicyRefused, Protocol, Proxy, Server, batch, block, lock
+from pzc import (
+    Agent,
+    CallTimeout,
+    LockedBy,
+    PeerLost,
+    PolicyRefused,
+    Protocol,
+    Proxy,
+    Server,
+    aio,
+    batch,
+    block,
+    lock,
+)
 
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, in_thread, proxied
 from tests.contract.rigs.pairs import eventually
 
 
@@ -106,6 +121,47 @@ def test_what_stood_beside_a_call_that_failed_is_freed_at_once(
 
     fail()  # connections, caches
     assert fail()() is None
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_what_stood_beside_a_call_whose_server_died_is_freed_at_once(
+    timings: Callable[..., None], without_collector: None, tmp_path: Path, transport: str
+) -> None:
+    timings(call_recovery=0.05)
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    with ServerProcess() as server:
+        with proxied(server.endpoint, protocol=Protocol(KEY), transport=transport, timeout=TIMEOUT) as proxy:
+
+            def lost() -> weakref.ref[Marker]:
+                marker = Marker()
+                with pytest.raises(PeerLost):
+                    proxy.stall(str(started), TIMEOUT)
+                return weakref.ref(marker)
+
+            killing, _ = in_thread(lambda: started.read_text(encoding="utf-8") and server.kill())
+            left = lost()
+            killing.join(TIMEOUT)
+            assert left() is None
+
+
+@pytest.mark.parametrize("idempotent", [False, True], ids=["once", "repeated"])
+def test_what_stood_beside_an_awaited_call_that_failed_is_freed_at_once(
+    target: Failing, without_collector: None, idempotent: bool
+) -> None:
+    async def fail(failing: Any) -> weakref.ref[Marker]:
+        marker = Marker()
+        with pytest.raises(ValueError, match="out of range"):
+            await failing()
+        return weakref.ref(marker)
+
+    async def main(endpoint: str) -> weakref.ref[Marker]:
+        async with aio.Proxy(endpoint, protocol=Protocol(KEY)) as proxy:
+            return await fail(proxy.fail.options(idempotent=idempotent))
+
+    with Server(target, protocol=Protocol(KEY)) as server:
+        left = asyncio.run(main(server.rep_endpoint))
+        assert eventually(lambda: left() is None)
 
 
 @pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])

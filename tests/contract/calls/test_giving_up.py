@@ -15,7 +15,7 @@ import pytest
 from pzc import Agent, CallTimeout, Key, Keyring, Protocol, Role, RoleRefused, Server
 
 from tests.contract.rigs import cancelling
-from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, until
+from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, until
 from tests.contract.rigs.cancelling import Worker, later
 
 worker, lone, client = cancelling.worker, cancelling.lone, cancelling.client
@@ -159,3 +159,34 @@ def test_a_call_over_a_unix_socket_that_is_late_says_so_as_well() -> None:
             with pytest.raises(CallTimeout, match=r"; hold runs there for \w{8} since \d\d:\d\d:\d\d$"):
                 hold()
             deaf.ended.set()
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_call_that_was_given_up_and_goes_on_takes_no_later_call_of_its_process_with_it(
+    client: Agent, timings: Callable[..., None], transport: str
+) -> None:
+    timings(call_look=0.02, way_lost=0.1, silence=0.4)
+    gate = Gate()
+    with Server(gate, protocol=Protocol(KEY)) as server:
+        with proxied(server.rep_endpoint, protocol=Protocol(KEY), transport=transport) as proxy:
+            with pytest.raises(CallTimeout):
+                proxy.wait.options(timeout=0.1)()
+            thread, outcome = in_thread(proxy.count.options(timeout=TIMEOUT))
+            until(lambda: [each["member"] for each in running(client, server)] == ["wait", "count"])
+            command = [
+                sys.executable,
+                "-c",
+                CALLER,
+                server.rep_endpoint,
+                KEY,
+                "count",
+                transport,
+                "{'timeout': 60.0}",
+            ]
+            with subprocess.Popen(command) as later:
+                until(lambda: len(running(client, server)) == 3)
+                later.kill()
+            until(lambda: len(running(client, server)) == 2)
+            gate.opened.set()
+            thread.join(TIMEOUT)
+            assert outcome == [2]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pickle
 import queue
 import socket
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -316,3 +318,31 @@ def test_connections_that_nobody_uses_any_more_are_closed_but_for_one(timings: C
             run_threads(*[lambda: [proxy.count() for _ in range(50)]] * 4)
             until(lambda: server.statistics()["calls"]["connections"] == 1)
             assert proxy.count() == 201
+
+
+STAYING: dict[str, Callable[[Server, pzc.Proxy], Any]] = {
+    "Server": lambda server, proxy: server,
+    "Subscription": lambda server, proxy: server.subscribe(server.rep_endpoint, "t"),
+    "Merged": lambda server, proxy: server.subscribe("nobody*", "t"),
+    "Watch": lambda server, proxy: pzc.watch(pattern="nobody"),
+    "PendingCall": lambda server, proxy: proxy.count.future(),
+    "Lock": lambda server, proxy: pzc.lock(proxy),
+    "Batch": lambda server, proxy: pzc.batch(proxy),
+    "Signal": lambda server, proxy: pzc.Signal(),
+}
+
+
+@pytest.mark.parametrize("kind", STAYING)
+def test_what_stays_in_its_process_says_so_when_it_is_pickled(kind: str) -> None:
+    with (
+        Server(Gate(), protocol=Protocol(KEY)) as server,
+        proxied(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as proxy,
+        contextlib.ExitStack() as stack,
+    ):
+        staying = STAYING[kind](server, proxy)
+        if kind in ("Lock", "Watch"):
+            stack.enter_context(staying)
+        with pytest.raises(
+            TypeError, match=f"this {kind} stays in the process that made it: .* send a Proxy"
+        ):
+            pickle.dumps(staying)
