@@ -117,14 +117,13 @@ def _figures(of: Topic | Cell) -> tuple[float | int | None, ...]:
 
 
 def _restarts(state: State) -> Iterator[tuple[object, ...]]:
-    by_publisher: dict[str, list[tuple[int, int, str | None]]] = {}
+    by_agent: dict[str, list[tuple[int, int, str, str | None]]] = {}
     for (publisher, epoch), (name, since) in state.epochs().items():
-        if epoch is not None:
-            by_publisher.setdefault(publisher, []).append((since, epoch, name))
-    for publisher, found in by_publisher.items():
-        if len(found) > 1:  # of most there is one
-            found.sort(key=lambda one: one[:2])
-        for (_, before, _), (since, epoch, name) in pairwise(found):
+        if epoch is not None:  # each start has an id of its own: it is known by its name
+            by_agent.setdefault(name or publisher, []).append((since, epoch, publisher, name))
+    for found in by_agent.values():
+        found.sort(key=lambda one: one[:2])
+        for (_, before, *_), (since, epoch, publisher, name) in pairwise(found):
             yield publisher, name, epoch, before, since
 
 

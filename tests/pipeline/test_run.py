@@ -115,6 +115,14 @@ def test_gaps_restarts_and_late_arrivals_are_told(lab: Lab, make_sender: Any, ro
     assert lab.rows("statistics", "count", "missing", "late", "epochs") == [(7, 2, 2, 2)]
 
 
+def test_an_agent_that_was_started_again_is_known_by_its_name(lab: Lab, make_sender: Any) -> None:
+    before, after = make_sender("psu", epoch=8), make_sender("psu", epoch=7, start=1_700_000_001_000)
+    after.agent_id = "another"  # as each start of an agent has its own
+    lab.record([*before.rows("v", [1.0], 1), *after.rows("v", [1.0], 1)])
+    lab.run()
+    assert lab.rows("restarts", "publisher", "name", "epoch_before", "epoch") == [("another", "psu", 8, 7)]
+
+
 def test_windows_are_written_when_they_are_over(lab: Lab, make_sender: Any) -> None:
     sender = make_sender("psu")
     first = sender.rows("v", [1.0, 2.0, 3.0], 1)
