@@ -98,7 +98,8 @@ def _statistics(state: State) -> Iterator[tuple[object, ...]]:
         key = (publisher, topic)
         missing[key] = min(missing.get(key, 0) + one.seen.missing, _MOST)
         epochs.setdefault(key, set()).add(epoch)
-    for (publisher, topic), one in sorted(state.topics.items()):
+    for publisher, topic in sorted(state.topics):
+        one = state.topic(publisher, topic)
         if not one.count:
             continue
         span = (one.last_sent - one.first_sent) / 1e6 if one.first_sent and one.last_sent else 0.0
