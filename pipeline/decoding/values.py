@@ -1,8 +1,9 @@
 """Contents of notifications, and what they are as columns; each is decoded as that of a stranger.
 
-Plain data beyond JSON is written as: tuples as lists, times in ISO form,
-UUIDs as text, ``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
-``{"timedelta": [days, seconds, microseconds]}``, finer ones of numpy as ``{"timedelta64": text}``,
+Plain data beyond JSON is written as: tuples as lists, times in ISO form, UUIDs and paths as text,
+``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
+``{"fraction": text}``, ``{"timedelta": [days, seconds, microseconds]}``, finer ones of numpy as
+``{"timedelta64": text}``,
 ``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars, or the same text, as
 ``{"dict": [[key, value], ...]}``, an array as ``{"ndarray": [dtype, shape]}``. Of several arrays the first
 one fills the array columns. Half of a pair of surrogates is the text of its escape.
@@ -17,13 +18,14 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import fractions
 import hashlib
 import json
+import pathlib
 import pickle
 import re
 import uuid
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +75,7 @@ class Value(NamedTuple):
     digest: str | None = None
 
 
-def read_blob(journal: Path, ref: str) -> bytes:
+def read_blob(journal: pathlib.Path, ref: str) -> bytes:
     """A content that is kept beside the segments.
 
     Raises:
@@ -252,7 +254,9 @@ def _plain(item: object) -> object:
             return {"set": sorted(item, key=repr)}
         case decimal.Decimal():
             return {"decimal": str(item)}
-        case uuid.UUID():
+        case fractions.Fraction():
+            return {"fraction": str(item)}
+        case uuid.UUID() | pathlib.PurePath():
             return str(item)
         case BaseException():
             return {"exception": [type(item).__name__, str(item)]}
