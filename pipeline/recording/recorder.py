@@ -214,7 +214,11 @@ class Recorder:
         self.gaps.add(
             GapRow(time.time(), publisher, name, gap.epoch, topic, gap.first, gap.last, count, reason)
         )
-        logger.warning("%d notifications of %s %s are missing: %s", count, name or publisher, topic, reason)
+        who = name or publisher
+        told = f"{count} notifications of {who} {topic} are missing: {reason}"
+        if gap.restarted:
+            told = f"{who} was started again: what it had published by then is not known"
+        logger.warning("%s", told)
         self._news.set()
 
     # --- the disk: in a thread of its own ------------------------------------------------------------

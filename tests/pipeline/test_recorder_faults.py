@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, LocalLimit, Protocol, mailbox
+from pzc import Agent, Gap, LocalLimit, Protocol, mailbox
+from pzc.agents.notifications.columns import Missed
 from pzc.pipeline.recording.gaps import MAX_WAITING, GapLog, GapRow, read_gaps
 from pzc.pipeline.recording.maintenance import Maintenance
 from pzc.pipeline.recording.recorder import Recorder
@@ -211,6 +212,15 @@ def test_an_agent_that_comes_later_is_recorded_too(tmp_path: Path) -> None:
             await_(lambda: recorder.recorded == 1, "it is recorded")
             assert late.statistics()["mailboxes"][0]["reader"] == "recorder"
     assert recorded(tmp_path) == everything(late, 1)
+
+
+def test_a_start_of_a_publisher_is_told_as_what_it_is(
+    tmp_path: Path, instrument: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    with recorder_of(instrument, tmp_path) as recorder:
+        recorder.miss(Missed("b5", "*", Gap(7, 0, 0, restarted=True), "restarted"))
+    (told,) = caplog.messages
+    assert told == "b5 was started again: what it had published by then is not known"
 
 
 # --- gaps --------------------------------------------------------------------------------------------------
