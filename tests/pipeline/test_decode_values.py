@@ -59,6 +59,11 @@ def json_of(content: object) -> Any:
         ([Path("/data/a.tif")], Value(value_json='["/data/a.tif"]')),
         (Fraction(1, 3), Value(value_json='{"fraction": "1/3"}')),
         (KeyError("x"), Value(value_json='{"exception": ["KeyError", "\'x\'"]}')),
+        ((1.5,), Value(value_double=1.5, value_json="[1.5]")),
+        ([np.int8(3)], Value(value_long=3, value_json="[3]")),
+        ([1 << 80], Value(value_json=str([1 << 80]))),
+        ([True], Value(value_json="[true]")),
+        ([[1.5]], Value(value_json="[[1.5]]")),
         ({1: 2}, Value(value_json='{"1": 2}')),
         ({(1, 2): "x"}, Value(value_json='{"dict": [[[1, 2], "x"]]}')),
         (
