@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -121,6 +122,17 @@ def test_an_agent_that_was_started_again_is_known_by_its_name(lab: Lab, make_sen
     lab.record([*before.rows("v", [1.0], 1), *after.rows("v", [1.0], 1)])
     lab.run()
     assert lab.rows("restarts", "publisher", "name", "epoch_before", "epoch") == [("another", "psu", 8, 7)]
+
+
+def test_a_full_disk_is_what_a_run_ends_with(
+    lab: Lab, make_sender: Any, small_files: Callable[[int | None], None]
+) -> None:
+    lab.record(make_sender("psu").rows("v", [os.urandom(100_000).hex()], 1))
+    small_files(50_000)
+    with pytest.raises(OSError, match="File too large"):
+        lab.run()
+    small_files(None)
+    assert [batch.notifications for batch in lab.run()] == [1]
 
 
 def test_windows_are_written_when_they_are_over(lab: Lab, make_sender: Any) -> None:
