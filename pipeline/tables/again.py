@@ -165,6 +165,7 @@ def recount(root: Path, workers: Workers, files: Iterable[File], before: State) 
     """
     made = State()
     made.offsets, made.damaged, made.journal = before.offsets, before.damaged, before.journal
+    made.origins = before.origins
     for report in count(root, workers, files, 0):
         made.absorb(report)
     made.width, made.windows, made.closed = before.width, before.windows, before.closed

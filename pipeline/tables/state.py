@@ -70,6 +70,7 @@ class State(msgspec.Struct):
     Attributes:
         width: of the windows, µs.
         offsets: handled, by recorder.
+        origins: of these offsets, by recorder (see `recording.numbers`).
         series: by publisher, epoch and topic.
         topics: by publisher and topic, each packed (see `topic`), as most are of agents that have ended, and
             would take twenty times the memory.
@@ -95,6 +96,7 @@ class State(msgspec.Struct):
     ids: KnownIds = msgspec.field(default_factory=KnownIds)
     journal: str = ""
     absent: int | None = None
+    origins: dict[str, str] = {}
 
     @classmethod
     def decode(cls, content: bytes) -> State:
@@ -139,6 +141,9 @@ class State(msgspec.Struct):
         if commit.width not in (None, self.width):
             self.width, self.closed = commit.width or 0, {}
         self.journal = self.journal if commit.journal is None else commit.journal
+        for recorder in commit.origins.keys() & self.origins.keys():
+            self.offsets.pop(recorder, None)
+        self.origins.update(commit.origins)
         for copies in commit.copies:
             with self.changed(copies.publisher, copies.topic) as topic:
                 topic.duplicates += IntervalSet(copies.runs).count
