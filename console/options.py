@@ -109,10 +109,19 @@ def _refusal(words: Sequence[str], known: Iterable[str]) -> str:
 
 def seconds(text: str) -> float:
     """A positive number of seconds, for which a system can wait."""
+    return _real(text, "a positive number of seconds")
+
+
+def amount(text: str) -> float:
+    """A positive number."""
+    return _real(text, "a positive number")
+
+
+def _real(text: str, what: str) -> float:
     with suppress(ValueError):
         if 0 < float(text) <= LONGEST:
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds, {LONGEST:.0e} at most")
+    raise argparse.ArgumentTypeError(f"{text} is not {what}, {LONGEST:.0e} at most")
 
 
 def positive(text: str) -> int:

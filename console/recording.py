@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import Commands, add_command, add_json, seconds
+from .options import Commands, add_command, add_json, amount, seconds
 from .output import say, write_told
 from .reaching import check_name
 from .running import SIGNAL_LATENCY, Signals
@@ -54,7 +54,7 @@ def add_commands(commands: Commands) -> None:
         ("--keep-days", "D", "remove segments that are older; default never"),
         ("--keep-gb", "GB", "remove the oldest segments beyond so many gigabytes; default no limit"),
     ):
-        record.add_argument(name, type=seconds, metavar=metavar, help=meaning)
+        record.add_argument(name, type=amount, metavar=metavar, help=meaning)
     record.add_argument("--compact", action="store_true", help="make large segments of old small ones")
     replay = add_command(
         commands, "replay", run_replay, "publish a journal again, under the names that it was recorded from",

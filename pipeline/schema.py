@@ -104,7 +104,8 @@ behind a greater sequence number, ``duplicates`` the copies that were left out.
 RESTARTS = _schema(
     {"publisher": _TEXT, "name": _TEXT, "epoch": _LONG, "epoch_before": _LONG, "received_at": TIMESTAMP}
 )
-"""One row per epoch of a publisher behind its first one, with the time by which it was received."""
+"""One row per start of an agent, by its name, behind its first one, with the time by which it was received.
+Each start is a publisher and an epoch of its own."""
 
 WINDOWS = _schema({
     **_TOPIC, "window_start": TIMESTAMP, "window_end": TIMESTAMP, "count": _LONG, **_FIGURES,

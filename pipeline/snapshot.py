@@ -139,7 +139,8 @@ class Tables(Mapping[str, ds.Dataset]):
         if digest is None:
             raise JournalError(f"row {row['offset']} of {row['recorder']} has no array of numbers")
         if row["value_list"] is not None:
-            listed = np.array(row["value_list"]).astype(row["dtype"]).reshape(row["shape"])
+            with np.errstate(invalid="ignore"):  # a number that its type cannot hold has lost its last digits
+                listed = np.array(row["value_list"]).astype(row["dtype"]).reshape(row["shape"])
             if digest_of(listed) == digest:  # not so for whole numbers of many digits
                 return listed
         if self.journal is None:

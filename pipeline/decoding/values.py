@@ -1,11 +1,12 @@
 """Contents of notifications, and what they are as columns; each is decoded as that of a stranger.
 
-Plain data beyond JSON is written as: tuples as lists, times in ISO form,
-UUIDs as text, ``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
-``{"timedelta": [days, seconds, microseconds]}``, finer ones of numpy as ``{"timedelta64": text}``,
-``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars, or the same text, as
-``{"dict": [[key, value], ...]}``, an array as ``{"ndarray": [dtype, shape]}``. Of several arrays the first
-one fills the array columns. Half of a pair of surrogates is the text of its escape.
+Plain data beyond JSON is written as: tuples as lists, times in ISO form, UUIDs and paths as text,
+``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
+``{"fraction": text}``, ``{"timedelta": [days, seconds, microseconds]}``, finer ones of numpy as
+``{"timedelta64": text}``, ``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars,
+or the same text, as ``{"dict": [[key, value], ...]}``, an array as ``{"ndarray": [dtype, shape]}``. Of
+several arrays the first one fills the array columns. The number that is a signal's only argument stands in
+``value_double`` or ``value_long`` as well. Half of a pair of surrogates is the text of its escape.
 
 Of pandas and pint: ``{"frame": {"index": [...], "columns": [...], "data": [[...], ...]}}``,
 ``{"series": {"name": ..., "index": [...], "data": [...]}}``, ``{"index": [...]}``, ``{"quantity": [magnitude,
@@ -17,13 +18,14 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import fractions
 import hashlib
 import json
+import pathlib
 import pickle
 import re
 import uuid
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +75,7 @@ class Value(NamedTuple):
     digest: str | None = None
 
 
-def read_blob(journal: Path, ref: str) -> bytes:
+def read_blob(journal: pathlib.Path, ref: str) -> bytes:
     """A content that is kept beside the segments.
 
     Raises:
@@ -157,7 +159,7 @@ def as_value(content: object) -> Value:
     bounds.check_text(text)
     if array is not None:
         return _array_value(array)._replace(value_json=text)
-    number = magnitude_of(content)
+    number = number_in(content)
     return (Value() if number is None else as_value(number))._replace(value_json=text)
 
 
@@ -206,11 +208,14 @@ def to_json(content: object) -> tuple[str, np.ndarray | None]:
     return text, arrays[0] if arrays else None
 
 
-def magnitude_of(content: Any) -> int | float | None:
-    """The number of a quantity that is one; None for everything else."""
-    form = data_libraries.form_of(type(content))
-    number = content.magnitude if form is not None and form.name == "pint.Quantity" else None
-    return number if isinstance(number, int | float) else None
+def number_in(content: Any) -> Any:
+    """The number of a quantity, or of a signal with one argument, that is one; None for everything else."""
+    held: Any = content[0] if isinstance(content, list | tuple) and len(content) == 1 else content
+    form = data_libraries.form_of(type(held))
+    number = held.magnitude if form is not None and form.name == "pint.Quantity" else held
+    if number is content or isinstance(number, bool):
+        return None
+    return number if isinstance(number, int | float | np.integer | np.floating) else None
 
 
 def _told(form: str, item: Any, arrays: list[np.ndarray]) -> object:
@@ -252,7 +257,9 @@ def _plain(item: object) -> object:
             return {"set": sorted(item, key=repr)}
         case decimal.Decimal():
             return {"decimal": str(item)}
-        case uuid.UUID():
+        case fractions.Fraction():
+            return {"fraction": str(item)}
+        case uuid.UUID() | pathlib.PurePath():
             return str(item)
         case BaseException():
             return {"exception": [type(item).__name__, str(item)]}

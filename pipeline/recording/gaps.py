@@ -15,6 +15,7 @@ import json
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,10 @@ class GapRow:
     reason: str
 
     def __str__(self) -> str:
-        of = f"{self.name or self.publisher} {self.topic}"
+        who = self.name or self.publisher
         if not self.count:
-            return f"what {of} published before it was met again is missing: {self.reason}"
-        return f"{self.count} notifications of {of} are missing: {self.reason}"
+            return f"{who} was started again: what it had published by then is not known"
+        return f"{self.count} notifications of {who} {self.topic} are missing: {self.reason}"
 
 
 class GapLog:
@@ -75,6 +76,7 @@ class GapLog:
         self.count = 0
         self._path = directory / f"_gaps-{recorder}.jsonl"
         self._lock = threading.Lock()
+        self._file = threading.Lock()  # taken before it by whoever writes
         self._waiting: deque[GapRow] = deque()
         self._unwritten = 0
 
@@ -93,6 +95,18 @@ class GapLog:
         Raises:
             OSError: when it cannot be written; it waits on then, and may be in the file as well.
         """
+        with self._file:
+            self._write()
+
+    def forget(self, before: float) -> None:
+        """Take out what was told before a time, Unix seconds; OSError when the disk refuses."""
+        with self._file, suppress(FileNotFoundError):
+            told = self._path.read_bytes().splitlines(keepends=True)
+            kept = [line for line in told if (row := _row_of(line)) is None or row.at >= before]
+            if len(kept) < len(told):
+                Storage().replace(self._path, b"".join(kept))
+
+    def _write(self) -> None:
         with self._lock:
             rows, unwritten = list(self._waiting), self._unwritten
         if not rows:
@@ -128,9 +142,14 @@ def read_gaps(directory: str | Path) -> list[GapRow]:
     found: dict[tuple[Any, ...], GapRow] = {}
     for path in sorted(Path(directory).glob("_gaps-*.jsonl")):
         for line in path.read_bytes().splitlines():
-            try:
-                row = GapRow(**json.loads(line))
-            except (ValueError, TypeError):
-                continue
-            found.setdefault(astuple(row)[1:], row)
+            if (row := _row_of(line)) is not None:
+                found.setdefault(astuple(row)[1:], row)
     return list(found.values())
+
+
+def _row_of(line: bytes) -> GapRow | None:
+    """None for half a line."""
+    try:
+        return GapRow(**json.loads(line))
+    except (ValueError, TypeError):
+        return None

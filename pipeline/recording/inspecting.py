@@ -32,16 +32,16 @@ _COLUMNS = (*_SERIES, "recorder", "offset", "sequence", "received_at")
 
 @dataclass
 class Topic:
-    """What is recorded of one publisher and topic.
+    """What is recorded of one topic of an agent, through all its starts: each has another id under one name.
 
     Attributes:
-        publisher: its id, or its endpoint.
-        name: of the publisher, empty when it has none.
+        publisher: id, or endpoint, of the newest start.
+        name: of the agent, empty when it has none.
         topic: as published.
         rows: of the journal.
         repeated: of them, copies of a number that is there.
         missing: numbers that are absent between the first and the last one of each start.
-        starts: of the publisher.
+        starts: of the agent.
         keys: ids of the keys that signed; empty text for what is unsigned.
         first: receipt, µs since 1970.
         last: as ``first``.
@@ -161,11 +161,11 @@ def _verify(decoded: Iterable[pa.RecordBatch], refused: Counter[tuple[str, str, 
 
 
 class _Count:
-    """Rows by publisher and topic."""
+    """Rows by agent and topic."""
 
     def __init__(self) -> None:
         self._topics: dict[tuple[str, str], Topic] = {}
-        self._seen: dict[tuple[str, str, int], IntervalSet] = {}
+        self._seen: dict[tuple[str, str], dict[tuple[str, int], IntervalSet]] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count the rows of a batch with `_COLUMNS`."""
@@ -174,26 +174,28 @@ class _Count:
         wanted = [("received", "min"), ("received", "max"), ("sequence", "list")]
         grouped = table.group_by(list(_SERIES)).aggregate(wanted)
         for row in grouped.to_pylist():
-            publisher, topic = row["publisher"] or "", row["topic"] or ""
-            known = self._topics.setdefault((publisher, topic), Topic(publisher, row["name"] or "", topic))
+            publisher, name, topic = (row[column] or "" for column in ("publisher", "name", "topic"))
+            key = name or publisher, topic
+            known = self._topics.setdefault(key, Topic(publisher, name, topic))
             known.rows += len(row["sequence_list"])
-            known.name = known.name or row["name"] or ""
             known.keys.add(row["key_id"] or "")
+            known.publisher = publisher if row["received_max"] > known.last else known.publisher
             known.first = min(known.first, row["received_min"])
             known.last = max(known.last, row["received_max"])
             numbers = sorted(number for number in row["sequence_list"] if number)
-            self._note(known, row["epoch"] or 0, np.array(numbers, np.int64))
+            start = self._seen.setdefault(key, {}).setdefault((publisher, row["epoch"] or 0), IntervalSet())
+            self._note(known, start, np.array(numbers, np.int64))
 
-    def _note(self, topic: Topic, epoch: int, numbers: np.ndarray) -> None:
-        seen = self._seen.setdefault((topic.publisher, topic.topic, epoch), IntervalSet())
+    @staticmethod
+    def _note(topic: Topic, seen: IntervalSet, numbers: np.ndarray) -> None:
         before = seen.count
         seen.update(IntervalSet(runs_of(numbers)))
         topic.repeated += len(numbers) - (seen.count - before)
 
     def topics(self) -> list[Topic]:
         """By name and topic."""
-        for (publisher, topic, _), seen in self._seen.items():
-            found = self._topics[publisher, topic]
-            found.starts += 1
-            found.missing += seen.missing
+        for key, starts in self._seen.items():
+            found = self._topics[key]
+            found.starts = len(starts)
+            found.missing = sum(seen.missing for seen in starts.values())
         return sorted(self._topics.values(), key=lambda each: (each.name or each.publisher, each.topic))

@@ -10,6 +10,8 @@
                 many days of segments behind it, or        offsets go on
                 the oldest while the journal has more
                 than ``keep_bytes``
+    gap         told before the newest of those that       removed
+                were removed
     blob        no segment refers to it any more, and      removed
                 nobody wrote it for `BLOB_GRACE`
 
@@ -36,6 +38,7 @@ from ...transport.threads import begin
 from ..schema import all_segments, compacted_name, segments
 from ..storage import Storage
 from .compaction import DAY, Piece, first_kept, next_run
+from .gaps import GapLog
 from .reading import SegmentDamaged, batches, opened
 from .segments import merge_segments
 
@@ -55,6 +58,7 @@ class Maintenance:
         keep_seconds: age at which segments are removed; None keeps them.
         keep_bytes: most bytes of the recorder's segments, and all blobs; None for no limit.
         clock: Unix seconds, as the file system has them.
+        gaps: of the recorder, which go with the rows beside which they were told.
 
     Attributes:
         compacted: segments that became part of another one.
@@ -64,12 +68,12 @@ class Maintenance:
 
     def __init__(
         self, directory: Path, recorder: str, *, compact: bool = False, keep_seconds: float | None = None,
-        keep_bytes: int | None = None, clock: Callable[[], float] = time.time,
+        keep_bytes: int | None = None, clock: Callable[[], float] = time.time, gaps: GapLog | None = None,
     ) -> None:  # fmt: skip
         self.compacted = self.removed = self.removed_blobs = 0
         self._directory, self._recorder = directory, recorder
         self._compact, self._keep_seconds, self._keep_bytes = compact, keep_seconds, keep_bytes
-        self._clock = clock
+        self._clock, self._gaps = clock, gaps
         self._sweep = keep_seconds is not None or keep_bytes is not None
         self._rows: dict[str, int | None] = {}
         self._refs: dict[str, frozenset[str] | None] = {}
@@ -169,6 +173,7 @@ class Maintenance:
         if not over:
             self._remove_blobs()
             return False
+        upto = min(group[0].stat().st_mtime for group in groups[len(over) - 1 :])
         for group in over:
             for path in reversed(group):  # that which stands for others last: they would be seen again
                 path.unlink()
@@ -177,6 +182,8 @@ class Maintenance:
         log.info(
             "journal %s: the %d oldest segments were removed, as they are to be", self._directory, len(over)
         )
+        if self._gaps is not None:
+            self._gaps.forget(upto)
         return True
 
     def _due(self, groups: list[list[Path]]) -> int:

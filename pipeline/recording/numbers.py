@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ KEY = b"pzc.numbers"
 HEARD = b"pzc.heard"
 """Where it tells when each of these publishers was heard last."""
 
+ORIGIN = b"pzc.origin"
+"""Where it tells which count of offsets it belongs to."""
+
 SILENT = 3_600_000_000
 """In µs: by then a publisher has learned what is durable, or has ended."""
 
@@ -44,6 +48,9 @@ class Numbers:
         footer: what the footer of its newest segment tells; None without one.
         most: lines that are known; of more than these the last ones that were written to.
 
+    Attributes:
+        origin: text that tells its offsets from those of a journal that was begun at another time.
+
     Raises:
         ValueError: for a footer that no recorder has written.
     """
@@ -52,6 +59,7 @@ class Numbers:
         lines: list[tuple[str, int, str, int]] = json.loads((footer or {}).get(KEY, b"[]"))
         self._last: dict[Line, int] = {(who, epoch, topic): number for who, epoch, topic, number in lines}
         self._heard: dict[str, int] = json.loads((footer or {}).get(HEARD, b"{}"))
+        self.origin = uuid.uuid4().hex if footer is None else origin_of(footer)
         self._most = most
         self._before: dict[tuple[str, int], dict[str, int]] = {}
         for (publisher, epoch, topic), number in self._last.items():
@@ -96,8 +104,8 @@ class Numbers:
                 self._last[line] = max(number, self._last.pop(line, 0))
         self._forget(max(heard, default=0))
         lines = json.dumps([[*line, number] for line, number in self._last.items()])
-        about = {**(table.schema.metadata or {}), KEY: lines, HEARD: json.dumps(self._heard)}
-        return table.replace_schema_metadata(about)
+        own = {KEY: lines, HEARD: json.dumps(self._heard), ORIGIN: self.origin}
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), **own})
 
     def _forget(self, now: int) -> None:
         """Publishers that are silent, and of too many lines the first ones."""
@@ -105,3 +113,8 @@ class Numbers:
         self._heard = {each: self._heard.get(each, now) for each in known}
         kept = [line for line in self._last if self._heard[line[0]] >= now - SILENT]
         self._last = {line: self._last[line] for line in kept[-self._most :]}
+
+
+def origin_of(footer: Mapping[bytes, bytes] | None) -> str:
+    """`Numbers.origin` as the footer of a segment tells it; empty in a journal that version 0.1 began."""
+    return (footer or {}).get(ORIGIN, b"").decode(errors="replace")

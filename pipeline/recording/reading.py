@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...protocol.errors import JournalError
 from ..arrow import pa, pq
 from ..schema import FORM_KEY, JOURNAL, JOURNAL_FORM, LAST_TIME, check_form, segment_recorder, segments
+from ..tables.commit_log import FOLDER as COMMITS
 from ..tables.summary import numbers_of
 
 ROWS = 65_536
@@ -105,6 +106,8 @@ def check_journal(directory: str | Path) -> None:
         JournalError: as `schema.check_form`, or when there is no journal.
     """
     newest = {segment_recorder(path): path for _, path in segments(directory)}
+    if not newest and (Path(directory) / COMMITS).is_dir():
+        raise JournalError(f"no journal at {directory}: it holds tables")
     for path in newest.values():
         with suppress(SegmentDamaged, SegmentGone):  # others find that out
             opened(path).close()

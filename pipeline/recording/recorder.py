@@ -104,7 +104,7 @@ class Recorder:
         home = self.journal.directory
         self.gaps = GapLog(home, name)
         self.maintenance = Maintenance(
-            home, name, compact=compact, keep_seconds=keep_seconds, keep_bytes=keep_bytes
+            home, name, compact=compact, keep_seconds=keep_seconds, keep_bytes=keep_bytes, gaps=self.gaps
         )
         self._policy = policy or mailbox_of(name)
         self._names: dict[str, str] = {}

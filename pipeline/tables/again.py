@@ -12,7 +12,7 @@ from ..schema import NOTIFICATIONS, QUARANTINE
 from .files import Files, agent_of, folder_of_agent
 from .interval_set import IntervalSet
 from .partition_writer import FLUSH_ROWS, PartitionWriter, unhandled
-from .state import State, Topic
+from .state import State
 from .summary import Copies, File, Part, Report
 from .work import Workers, shared
 
@@ -165,6 +165,7 @@ def recount(root: Path, workers: Workers, files: Iterable[File], before: State) 
     """
     made = State()
     made.offsets, made.damaged, made.journal = before.offsets, before.damaged, before.journal
+    made.origins = before.origins
     for report in count(root, workers, files, 0):
         made.absorb(report)
     made.width, made.windows, made.closed = before.width, before.windows, before.closed
@@ -175,6 +176,7 @@ def recount(root: Path, workers: Workers, files: Iterable[File], before: State) 
 
 def keep_counts(before: State, made: State) -> None:
     """Take over the counts that no table holds."""
-    for key, topic in made.topics.items():
-        one = before.topics.get(key, Topic())
-        topic.late, topic.duplicates = one.late, one.duplicates
+    for key in made.topics:
+        one = before.topic(*key)
+        with made.changed(*key) as topic:
+            topic.late, topic.duplicates = one.late, one.duplicates

@@ -73,6 +73,7 @@ class Commit(Changes):
         damaged: segments.
         width: of the windows in µs, 0 for none; None leaves it as it is.
         lateness: of the windows in µs.
+        origins: by recorder, where they are not those that the state has.
     """
 
     reports: list[Report] = []
@@ -80,6 +81,7 @@ class Commit(Changes):
     damaged: list[Damage] = []
     width: int | None = None
     lateness: int = 0
+    origins: dict[str, str] = {}
 
 
 _Record = TypeVar("_Record", bound=Changes)

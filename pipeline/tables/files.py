@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -124,7 +125,8 @@ class Files:
     def discard(self) -> None:
         """Remove what is not finished."""
         for each in self._open.values():
-            each.writer.close()
+            with suppress(OSError, pa.ArrowException, RuntimeError):  # the error before it is what counts
+                each.writer.close()
             each.temporary.unlink(missing_ok=True)
 
 

@@ -181,12 +181,15 @@ class _Following:
         began, committer = time.monotonic(), self._committer
         state = committer.state
         pace = self._pace
-        found = self._unread.look(state.offsets, state.damaged, pace.max_files, time.time(), pace.max_rows)
+        found = self._unread.look(
+            state.offsets, state.damaged, pace.max_files, time.time(), pace.max_rows, state.origins
+        )
         self.unsettled = found.unsettled
         if not found.segments and not found.damaged:
             return None
         label = committer.label(self._number)
-        handled = {recorder: runs.flat() for recorder, runs in state.offsets.items()}
+        anew = found.origins.keys() & state.origins.keys()
+        handled = {recorder: runs.flat() for recorder, runs in state.offsets.items() if recorder not in anew}
         careful, self._careful = self._careful, False
         here = careful or self._workers.is_here(sum(each.rows for each in found.segments))
         with committer.attempt(here) as folder:
@@ -194,6 +197,7 @@ class _Following:
             stage.take(found.segments, handled)
             stage.leave_out_copies(state)
         commit = stage.commit(found.damaged)
+        commit.origins = found.origins
         commit.journal = None if state.journal == self.told else self.told
         tell_damage(commit.damaged)
         windows = committer.commit(commit, label)

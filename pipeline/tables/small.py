@@ -98,7 +98,8 @@ def _statistics(state: State) -> Iterator[tuple[object, ...]]:
         key = (publisher, topic)
         missing[key] = min(missing.get(key, 0) + one.seen.missing, _MOST)
         epochs.setdefault(key, set()).add(epoch)
-    for (publisher, topic), one in sorted(state.topics.items()):
+    for publisher, topic in sorted(state.topics):
+        one = state.topic(publisher, topic)
         if not one.count:
             continue
         span = (one.last_sent - one.first_sent) / 1e6 if one.first_sent and one.last_sent else 0.0
@@ -117,14 +118,13 @@ def _figures(of: Topic | Cell) -> tuple[float | int | None, ...]:
 
 
 def _restarts(state: State) -> Iterator[tuple[object, ...]]:
-    by_publisher: dict[str, list[tuple[int, int, str | None]]] = {}
+    by_agent: dict[str, list[tuple[int, int, str, str | None]]] = {}
     for (publisher, epoch), (name, since) in state.epochs().items():
-        if epoch is not None:
-            by_publisher.setdefault(publisher, []).append((since, epoch, name))
-    for publisher, found in by_publisher.items():
-        if len(found) > 1:  # of most there is one
-            found.sort(key=lambda one: one[:2])
-        for (_, before, _), (since, epoch, name) in pairwise(found):
+        if epoch is not None:  # each start has an id of its own: it is known by its name
+            by_agent.setdefault(name or publisher, []).append((since, epoch, publisher, name))
+    for found in by_agent.values():
+        found.sort(key=lambda one: one[:2])
+        for (_, before, *_), (since, epoch, publisher, name) in pairwise(found):
             yield publisher, name, epoch, before, since
 
 

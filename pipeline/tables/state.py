@@ -11,6 +11,7 @@ checkpoint gives the same state, whenever it is done. No clock, no file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -69,8 +70,10 @@ class State(msgspec.Struct):
     Attributes:
         width: of the windows, µs.
         offsets: handled, by recorder.
+        origins: of these offsets, by recorder (see `recording.numbers`).
         series: by publisher, epoch and topic.
-        topics: by publisher and topic.
+        topics: by publisher and topic, each packed (see `topic`), as most are of agents that have ended, and
+            would take twenty times the memory.
         windows: open ones, by publisher, topic and number.
         heard: the newest time of sending of each publisher, µs since 1970.
         closed: number of the last window of each publisher that is over.
@@ -84,7 +87,7 @@ class State(msgspec.Struct):
     width: int = 0
     offsets: dict[str, IntervalSet] = {}
     series: dict[Key, Series] = {}
-    topics: dict[tuple[str, str], Topic] = {}
+    topics: dict[tuple[str, str], msgspec.Raw] = {}
     windows: dict[tuple[str, str, int], Window] = {}
     heard: dict[str, int] = {}
     closed: dict[str, int] = {}
@@ -93,6 +96,7 @@ class State(msgspec.Struct):
     ids: KnownIds = msgspec.field(default_factory=KnownIds)
     journal: str = ""
     absent: int | None = None
+    origins: dict[str, str] = {}
 
     @classmethod
     def decode(cls, content: bytes) -> State:
@@ -102,6 +106,18 @@ class State(msgspec.Struct):
     def encode(self) -> bytes:
         """The state for a checkpoint."""
         return msgspec.msgpack.encode(self, enc_hook=lambda held: held.flat())
+
+    def topic(self, publisher: str, name: str) -> Topic:
+        """What is known of a topic; to be changed by `changed`."""
+        packed = self.topics.get((publisher, name))
+        return Topic() if packed is None else _unpacked(packed)
+
+    @contextmanager
+    def changed(self, publisher: str, name: str) -> Iterator[Topic]:
+        """What is known of a topic, which is kept as it is behind the block."""
+        topic = self.topic(publisher, name)
+        yield topic
+        self.topics[publisher, name] = msgspec.Raw(_packed(topic))
 
     def check_width(self, root: Path, width: int) -> None:
         """Refuse windows of another width while some are open.
@@ -125,13 +141,17 @@ class State(msgspec.Struct):
         if commit.width not in (None, self.width):
             self.width, self.closed = commit.width or 0, {}
         self.journal = self.journal if commit.journal is None else commit.journal
+        for recorder in commit.origins.keys() & self.origins.keys():
+            self.offsets.pop(recorder, None)
+        self.origins.update(commit.origins)
         for copies in commit.copies:
-            topic = self.topics.setdefault((copies.publisher, copies.topic), Topic())
-            topic.duplicates += IntervalSet(copies.runs).count
+            with self.changed(copies.publisher, copies.topic) as topic:
+                topic.duplicates += IntervalSet(copies.runs).count
         for report in commit.reports:
             self.absorb(report)
             for publisher, name, count in report.copies:
-                self.topics.setdefault((publisher, name), Topic()).duplicates += count
+                with self.changed(publisher, name) as topic:
+                    topic.duplicates += count
         again = {damage.file for damage in commit.damaged}
         self.damaged = [damage for damage in self.damaged if damage.file not in again] + commit.damaged
         newest = max((report.newest for report in commit.reports), default=0)
@@ -178,11 +198,12 @@ class State(msgspec.Struct):
             self._absorb(part)
 
     def _absorb(self, part: Part) -> None:
-        topic = self.topics.setdefault((part.publisher, part.topic), Topic())
-        topic.name = max(filter(None, (topic.name, part.name)), default=None)
-        topic.late += self._note(part)
+        with self.changed(part.publisher, part.topic) as topic:
+            topic.name = max(filter(None, (topic.name, part.name)), default=None)
+            topic.late += self._note(part)
+            for cell in part.cells:
+                _add(topic, cell)
         for cell in part.cells:
-            _add(topic, cell)
             if cell.last_sent is not None:
                 self.heard[part.publisher] = max(cell.last_sent, self.heard.get(part.publisher, 0))
             if self.width:
@@ -257,6 +278,10 @@ class State(msgspec.Struct):
             if known is None or one.since < known[1]:
                 found[publisher, epoch] = one.name, one.since
         return found
+
+
+_packed = msgspec.msgpack.Encoder().encode
+_unpacked = msgspec.msgpack.Decoder(Topic).decode
 
 
 def _add(own: Topic | Cell, cell: Cell) -> None:

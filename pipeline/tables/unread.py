@@ -2,6 +2,7 @@
 
 ::
 
+    its offsets are not of the journal of before  none of them is handled
     all its offsets are handled                   passed over; the footer is read only when the name and the
                                                   next one's do not tell its last offset
     its footer is good                            given, those that were received first go first
@@ -18,11 +19,13 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from ..arrow import pq
+from ..recording.numbers import origin_of
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
 from ..schema import entries_of, segment_recorder, segment_span, told_by
 from .files import NEVER, extent
@@ -56,11 +59,13 @@ class Found(NamedTuple):
         segments: to be read, in order.
         damaged: segments that cannot be.
         unsettled: a segment is bad and young: look again.
+        origins: of offsets, by recorder, where they are not those that are known (see `recording.numbers`).
     """
 
     segments: list[Segment]
     damaged: list[Damage]
     unsettled: bool
+    origins: dict[str, str]
 
 
 class Unread:
@@ -84,6 +89,7 @@ class Unread:
         most: int,
         now: float,
         rows: int | None = None,
+        origins: Mapping[str, str] | None = None,
     ) -> Found:
         """Segments with rows that were not handled, the earliest first.
 
@@ -93,12 +99,15 @@ class Unread:
             most: segments to give at most.
             now: Unix seconds.
             rows: after which no further segment is given; None for no bound.
+            origins: of the offsets that were handled, by recorder; None when they are of this journal.
 
         Raises:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
         """
         bad: list[Damage] = []
-        unsettled = False if self._waiting else self._list(done, damaged, now, bad)
+        unsettled, others = False, dict[str, str]()
+        if not self._waiting:
+            unsettled, others = self._list(done, damaged, now, bad, origins or {})
         given: list[Segment] = []
         room = sys.maxsize if rows is None else rows
         while self._waiting and len(given) < most and room > 0:
@@ -106,15 +115,22 @@ class Unread:
             given.append(each)
             room -= each.rows
             self._passed.add(Path(each.path).name)
-        return Found(given, bad, unsettled)
+        return Found(given, bad, unsettled, others)
 
     def _list(
-        self, done: Mapping[str, IntervalSet], damaged: Iterable[Damage], now: float, bad: list[Damage]
-    ) -> bool:
-        """Let segments wait that are not known yet; whether one of them is unsettled."""
+        self,
+        done: Mapping[str, IntervalSet],
+        damaged: Iterable[Damage],
+        now: float,
+        bad: list[Damage],
+        origins: Mapping[str, str],
+    ) -> tuple[bool, dict[str, str]]:
+        """Let segments wait that are not known yet; whether one is unsettled, and origins that are new."""
         known, changed = self._told(damaged)
         listed, waiting = self._fresh(), list[Segment]()
         unsettled = False
+        others = {name: told for name, told in _origins(listed).items() if told != origins.get(name)}
+        done = {name: runs for name, runs in done.items() if not (name in others and name in origins)}
         for path, following in zip_longest(listed, listed[1:]):
             if path.name in known:
                 continue
@@ -131,7 +147,7 @@ class Unread:
             if path.name in changed:
                 self._judged_again[path.name] = changed[path.name]
         self._waiting.extend(sorted(waiting, key=lambda each: (each.oldest, each.path)))
-        return unsettled
+        return unsettled, others
 
     def _fresh(self) -> list[Path]:
         """Segments that were neither given nor passed over, in order; there may be very many others."""
@@ -172,6 +188,16 @@ class Unread:
             return describe(path, footer)
         self._passed.add(path.name)
         return None
+
+
+def _origins(listed: list[Path]) -> dict[str, str]:
+    """Which count of offsets each recorder's newest segment goes on with."""
+    found = dict[str, str]()
+    for path in reversed(listed):
+        if (recorder := segment_recorder(path)) not in found:
+            with suppress(SegmentDamaged, SegmentGone), opened(path) as file:
+                found[recorder] = origin_of(file.metadata.metadata)
+    return found
 
 
 def describe(path: Path, footer: pq.FileMetaData) -> Segment:

@@ -19,6 +19,7 @@ from tests.contract.rigs.tables import run
 CONTENTS: dict[str, Any] = {
     "small": np.arange(6, dtype=np.int16).reshape(2, 3),
     "digits": np.array([(1 << 60) + 1, 3]),
+    "longest": np.array([(1 << 64) - 1], np.uint64),
     "large": np.arange(20_000, dtype=">f4").reshape(100, 200),
     "blob": np.arange(300_000, dtype=np.int64),
     "inside": {"image": np.eye(200), "index": 3},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,3 +96,17 @@ def test_copies_under_another_name_are_left_out(lab: Lab, make_sender: Any) -> N
     assert (made.notifications, made.duplicates) == (1, 3)
     assert lab.rows("notifications", "agent", "sequence") == [("psu", 1), ("psu", 2), ("psu", 3), ("y", 4)]
     assert lab.rows("statistics", "count", "mean") == [(4, 2.5)]
+
+
+def test_a_journal_that_was_begun_anew_under_a_recorders_name_is_stored(lab: Lab, make_sender: Any) -> None:
+    sender = make_sender("psu")
+    lab.record(sender.rows("v", [1.0, 2.0, 3.0], 1))
+    lab.run()
+    shutil.rmtree(lab.journal)
+    for number in (5, 6):  # offsets from 0 on again
+        lab.record([sender.row("v", 5.0, number)])
+    assert [batch.rows for batch in lab.run()] == [2]
+    lab.record([sender.row("v", 7.0, 7)])
+    assert [(batch.rows, batch.skipped) for batch in lab.run()] == [(1, 0)]
+    assert lab.sequences() == [1, 2, 3, 5, 6, 7]
+    assert lab.run() == []

@@ -6,6 +6,8 @@ import json
 import math
 import uuid
 from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,7 +56,14 @@ def json_of(content: object) -> Any:
         (datetime.date(2024, 2, 29), Value(value_json='"2024-02-29"')),
         (datetime.timedelta(1, 2, 3), Value(value_json='{"timedelta": [1, 2, 3]}')),
         (uuid.UUID(int=1), Value(value_json='"00000000-0000-0000-0000-000000000001"')),
+        ([Path("/data/a.tif")], Value(value_json='["/data/a.tif"]')),
+        (Fraction(1, 3), Value(value_json='{"fraction": "1/3"}')),
         (KeyError("x"), Value(value_json='{"exception": ["KeyError", "\'x\'"]}')),
+        ((1.5,), Value(value_double=1.5, value_json="[1.5]")),
+        ([np.int8(3)], Value(value_long=3, value_json="[3]")),
+        ([1 << 80], Value(value_json=str([1 << 80]))),
+        ([True], Value(value_json="[true]")),
+        ([[1.5]], Value(value_json="[[1.5]]")),
         ({1: 2}, Value(value_json='{"1": 2}')),
         ({(1, 2): "x"}, Value(value_json='{"dict": [[[1, 2], "x"]]}')),
         (

@@ -43,3 +43,13 @@ def test_a_blob_that_is_removed_meanwhile_has_no_size(tmp_path: Path) -> None:
     (tmp_path / "blobs" / "aa").mkdir(parents=True)
     (tmp_path / "blobs" / "aa" / "gone").symlink_to("nowhere")
     assert inspect(tmp_path).blob_size == 0
+
+
+def test_starts_of_an_agent_are_those_of_its_name(tmp_path: Path) -> None:
+    with Journal(tmp_path, recorder="r") as journal:
+        for epoch in (5, 6):  # each start of an agent has an id of its own
+            append(journal, a_row(1, publisher=f"id-{epoch}", name="psu", epoch=epoch, received_at=epoch))
+        append(journal, a_row(3, publisher="id-6", name="psu", epoch=6))
+    (found,) = inspect(tmp_path).topics
+    assert (found.name, found.publisher, found.starts) == ("psu", "id-6", 2)
+    assert (found.rows, found.missing, found.repeated) == (3, 1, 0)

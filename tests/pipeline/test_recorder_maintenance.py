@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pzc.pipeline.recording.gaps import GapLog, GapRow, read_gaps
 from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
 from pzc.pipeline.recording.maintenance import BLOB_GRACE, Maintenance
 from pzc.pipeline.schema import all_segments, compacted_name, segment_name, segment_recorder, segments
@@ -247,6 +248,19 @@ def test_old_segments_are_removed_by_age_but_for_the_newest(tmp_path: Path, cloc
     clock.now += 1000
     settle(maintenance)
     assert (sequences(tmp_path), maintenance.removed) == ([6, 7], 3)
+
+
+def test_gaps_go_with_the_segments_beside_which_they_were_told(tmp_path: Path, clock: Clock) -> None:
+    journal_of(tmp_path, 3)
+    gaps = GapLog(tmp_path, "r")
+    for at in (START - 1, START + 1):
+        gaps.add(GapRow(at, "a", "scope", 7, "t", 1, int(at), 1, "evicted"))
+    gaps.write()
+    clock.now += 1000
+    os.utime(tmp_path / segment_name("r", 4), (clock.now, clock.now))
+    settle(maintenance_of(tmp_path, clock, keep_seconds=120.0, gaps=gaps))
+    assert sequences(tmp_path) == [4, 5]
+    assert [gap.at for gap in read_gaps(tmp_path)] == [START + 1]
 
 
 def test_a_clock_far_ahead_leaves_as_many_days_as_are_kept(tmp_path: Path, clock: Clock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,25 @@ def test_gaps_restarts_and_late_arrivals_are_told(lab: Lab, make_sender: Any, ro
     assert lab.rows("gaps", "first_missing", "last_missing", "count") == [(3, 3, 1), (6, 6, 1)]
     assert lab.rows("restarts", "epoch_before", "epoch") == [(7, 8)]
     assert lab.rows("statistics", "count", "missing", "late", "epochs") == [(7, 2, 2, 2)]
+
+
+def test_an_agent_that_was_started_again_is_known_by_its_name(lab: Lab, make_sender: Any) -> None:
+    before, after = make_sender("psu", epoch=8), make_sender("psu", epoch=7, start=1_700_000_001_000)
+    after.agent_id = "another"  # as each start of an agent has its own
+    lab.record([*before.rows("v", [1.0], 1), *after.rows("v", [1.0], 1)])
+    lab.run()
+    assert lab.rows("restarts", "publisher", "name", "epoch_before", "epoch") == [("another", "psu", 8, 7)]
+
+
+def test_a_full_disk_is_what_a_run_ends_with(
+    lab: Lab, make_sender: Any, small_files: Callable[[int | None], None]
+) -> None:
+    lab.record(make_sender("psu").rows("v", [os.urandom(100_000).hex()], 1))
+    small_files(50_000)
+    with pytest.raises(OSError, match="File too large"):
+        lab.run()
+    small_files(None)
+    assert [batch.notifications for batch in lab.run()] == [1]
 
 
 def test_windows_are_written_when_they_are_over(lab: Lab, make_sender: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import msgspec
@@ -100,7 +101,25 @@ def test_what_comes_behind_a_greater_number_is_late() -> None:
     state = State()
     state.absorb(report(0, part({1, 2, 6})))
     state.absorb(report(0, part({4, 5, 7})))
-    assert state.topics["a", "v"].late == 2
+    assert state.topic("a", "v").late == 2
+
+
+def test_a_topic_takes_as_much_memory_as_its_bytes() -> None:
+    """Those of agents that have ended stay for ever, and may be very many."""
+    bins = dict.fromkeys(range(500), 1)
+    figures = Figures(500, 1.0, 0.0, 1.0, 1.0, bins)
+    told = report(0, *(
+        Part(f"{number}", 1, "v", "psu", [1, 500], 5, 5, [Cell(0, 500, 1, 1, 500, figures, figures)])
+        for number in range(100)
+    ))  # fmt: skip
+    state = State()
+    tracemalloc.start()
+    try:
+        state.absorb(told)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * len(state.encode())
 
 
 def closed(state: State, newest: int) -> list[int]:

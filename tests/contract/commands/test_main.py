@@ -66,6 +66,13 @@ def test_longer_than_a_system_can_wait_is_refused(arguments: list[str]) -> None:
     assert "1e30 is not a positive number of seconds, 1e+09 at most" in outcome.err
 
 
+@pytest.mark.parametrize("option", ["--keep-days", "--keep-gb"])
+def test_what_is_no_time_is_no_number_of_seconds(option: str) -> None:
+    outcome = command("record", "psu", "--journal", "nowhere", option, "0")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"argument {option}: 0 is not a positive number, 1e+09 at most" in outcome.err
+
+
 @pytest.mark.parametrize("arguments", [["set", "psu.label", "-x"], ["call", "psu.f", "-x"], ["get", "-x"]])
 def test_a_value_that_looks_like_an_option_is_told_where_it_stands(arguments: list[str]) -> None:
     outcome = command(*arguments)

@@ -154,6 +154,8 @@ def test_a_report_shows_alarms_and_quarantine(own: Made) -> None:
         (["sql", "select 1", "--tables", "absent"], 1, "pzc pipeline run JOURNAL absent"),
         (["report", "absent"], 1, "no tables in absent"),
         (["pipeline", "run", "absent", "tables"], 1, "no journal at absent"),
+        (["pipeline", "run", "tables", "more", "--once"], 1, "no journal at tables: it holds tables"),
+        (["journal", "info", "tables"], 1, "no journal at tables: it holds tables"),
         (["pipeline", "backfill", "x", "y", "--from", "2024-01-02", "--to", "2024-01-01"], 2, "is after"),
     ],
 )
