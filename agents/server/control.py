@@ -182,12 +182,12 @@ class Control:
 
     def _cancel(self, request: Call, content: dict[str, Any]) -> None:
         caller = request.caller
-        if content.get("everybody"):
+        if content.get("everybody") is True:
             authorize(caller.key, Role.ADMIN)
             theirs = self._calls.all()
-        elif content.get("mine"):
+        elif content.get("mine") is True:
             theirs = [call for call in self._calls.all() if call.caller.identity == caller.identity]
-        elif content.get("key"):
+        elif content.get("key") is True:
             theirs = [call for call in self._calls.all() if call.caller.key_id == caller.key_id]
         else:
             self._cancel_one(request, as_text(content.get("id")))

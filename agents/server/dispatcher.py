@@ -213,7 +213,7 @@ class Dispatcher:
                     exposed.unnamed(action, options) if action in _UNNAMED else exposed.member(options)
                 )
                 if "oneway" in options or "detached" in options:
-                    call.oneway = bool(options.get("oneway"))
+                    call.oneway = options.get("oneway") is True
                     call.detached = call.oneway or options.get("detached") is True
             else:
                 action = ""

@@ -152,7 +152,7 @@ class Presence:
         authorize(request.caller.key, Role.OPERATOR)
         owner = _owner(request, content)
         ttl, reason = _number(content.get("ttl"), _DEFAULT_TTL), as_text(content.get("reason", ""))
-        takeover = bool(content.get("takeover"))
+        takeover = content.get("takeover") is True
         if takeover:
             authorize(request.caller.key, Role.ADMIN)
         with self._mutex:
@@ -171,7 +171,7 @@ class Presence:
 
     def _on_unlock(self, request: Call, content: dict[str, Any]) -> None:
         owner = _owner(request, content)
-        let_go = self.lock.give_up if content.get("given_up") else self.lock.release
+        let_go = self.lock.give_up if content.get("given_up") is True else self.lock.release
         with self._mutex:
             held, events = let_go(owner, self._look_at_time())
             if held:
