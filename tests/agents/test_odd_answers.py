@@ -126,6 +126,7 @@ def test_a_subscription_that_is_never_confirmed_comes_over_a_link(
 
 
 FLAGS: list[Any] = [
+    ("PSMessage", "exec", {"name": "add", "method": ARRAY}),
     ("PSMessage", "exec", {"name": "add", "oneway": ARRAY}),
     *(
         {"pzc": word, "token": "token", flag: ARRAY}
@@ -136,7 +137,7 @@ FLAGS: list[Any] = [
 
 
 @pytest.mark.parametrize("asked", FLAGS, ids=str)
-def test_an_array_in_the_place_of_a_flag_leaves_no_traceback(
+def test_an_array_in_the_place_of_a_flag_or_a_name_leaves_no_traceback(
     odd: Odd, agent: Agent, asked: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -187,3 +188,23 @@ def test_what_is_told_of_an_object_steers_no_terminal() -> None:
 
     with Server(Steering()) as server, proxy_of(server) as proxy:
         assert proxy.__doc__ == "Clears \\x1b[2J the screen,\n\nand the next line."
+
+
+STEERING = "\x1b[2J"
+
+
+@pytest.mark.parametrize("action", ["exec", "get", STEERING])
+def test_the_names_of_what_is_asked_for_steer_no_terminal(
+    agent: Agent, action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing:
+        def fail(self, text: str) -> None:
+            raise RuntimeError(text)
+
+    with Server(Failing()) as server, caplog.at_level(logging.INFO):
+        agent.request(server.rep_endpoint, ("PSMessage", action, {"name": STEERING}), TIMEOUT)
+        agent.request(
+            server.rep_endpoint, ("PSMessage", "exec", {"name": "fail", "args": [STEERING]}), TIMEOUT
+        )
+    assert caplog.records
+    assert STEERING not in "".join(f"{record.getMessage()}{record.exc_text}" for record in caplog.records)
