@@ -140,7 +140,7 @@ class Dispatcher:
         call = Call(asker, message, route)
         call.began = call.since = monotonic()
         try:
-            if self._presence.missing:
+            if self._presence.missing and not handshake:  # which anybody may say again
                 self._presence.heard(asker.identity)
             if handshake or reached:
                 call.handshake, call.reached = handshake, reached
