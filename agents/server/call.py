@@ -194,7 +194,7 @@ class Call(QueueEntry):
     @property
     def whom(self) -> str:
         """Its caller, for people."""
-        return self.caller.key_name or f"agent {self.caller.agent[:8]}"
+        return self.caller.key_name or f"agent {self.caller.identity.short}"
 
     @property
     def key_id(self) -> str:
@@ -349,7 +349,7 @@ def raised_in(call: Call, action: str, error: BaseException) -> tuple[str, str, 
     told = (
         printable(action),
         call.member.text,
-        printable(call.caller.agent),
+        call.caller.identity.shown,
         type(error).__name__,
         printable(text_of(error)),
     )

@@ -219,7 +219,7 @@ class Presence:
             events = self.lock.gone(agent, now)
         if suspect is not None:
             suspect.cancel()
-        logger.info("agent %s is gone; %d things that it held are released", agent.agent, len(released))
+        logger.info("agent %s is gone; %d things that it held are released", agent.shown, len(released))
         self._release(agent, [held.release for held in released])
         self._tell(events)
 
@@ -228,7 +228,7 @@ class Presence:
             try:
                 release()
             except Exception:
-                logger.exception("something that agent %s held could not be released", agent.agent)
+                logger.exception("something that agent %s held could not be released", agent.shown)
 
     def _set_alarm(self) -> None:
         with self._mutex:
@@ -260,7 +260,7 @@ class Presence:
         self._tell(events)
         for agent, released in silent:
             logger.info(
-                "agent %s is silent for %g s; what it held is released", agent.agent, limits.current.silence
+                "agent %s is silent for %g s; what it held is released", agent.shown, limits.current.silence
             )
             if any(held.what not in (_SIGN, _GRANT) for held in released):
                 self._release(agent, [held.release for held in released])
