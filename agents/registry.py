@@ -61,7 +61,7 @@ class _Question:
     host: str
     cursor: int
     current: bool
-    edges: object
+    edges: int | None
     wait: float
     beats: Views | None
     whole: Views | None
@@ -157,7 +157,7 @@ class Registry(Server):
             if views is not None:
                 self._verify(process, views)
         bye, edges = content.get("bye") is True, content.get("edges")
-        edges = edges if current else None
+        edges = edges if current and isinstance(edges, int) else None
         return _Question(request, process, host, last, current, edges, wait, beats, whole, bye)
 
     def _verify(self, process: bytes, views: Views) -> None:

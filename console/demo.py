@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..protocol.errors import ConfigError
+from ..protocol.shown import plain
 from .lab import show, start
 from .options import Commands, add_command, add_json
 from .output import say, write, write_new
-from .values import plain
 
 FOLDER = "pzc-demo"
 

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
+from ..protocol.shown import plain
 from .checks import discovery, machine, peers, settings, sockets, versions
 from .checks.finding import Check, Finding, Subject, findings_of
 from .options import Commands, add_command, add_json, seconds
 from .output import folded, write, write_json
 from .tables import mark
-from .values import plain
 
 CHECKS: tuple[Check, ...] = (
     settings.check_misspelt,

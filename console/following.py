@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.shown import plain
 from .output import is_told, say, write, write_json, write_sentence
-from .values import plain
 
 if TYPE_CHECKING:
     from ..pipeline.tables.alerts import Alerts

@@ -26,7 +26,7 @@ from ..lab.supervisor import SETTLE, Supervisor
 from ..lab.systemd import write_unit
 from ..lab.units import ORDER, chosen, environment_of, units_of
 from ..protocol.errors import PeerLost, PzcError
-from ..protocol.shown import hint
+from ..protocol.shown import hint, plain
 from ..transport.settings import load
 from ..transport.wire import Protocol
 from .following import in_words
@@ -38,7 +38,7 @@ from .output import say, write, write_json, write_sentence
 from .running import SIGNAL_LATENCY, Signals
 from .tables import write_table
 from .targets import UsageError
-from .values import age, plain
+from .values import age
 
 HEADINGS = ("NAME", "KIND", "STATE", "SINCE", "PID", "RESTARTS", "LOCK", "ENDPOINT", "DOES")
 VERBS = ("up", "down", "status", "restart", "started")

@@ -24,6 +24,7 @@ from ..protocol.errors import CallTimeout, RemoteProtocolError
 from ..protocol.frames import PZC00
 from ..protocol.paths import Path, key_of, parse, text
 from ..protocol.peer import Peer
+from ..protocol.shown import plain
 from ..transport.settings import load
 from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive
@@ -31,7 +32,7 @@ from .output import folded, write, write_json, write_sentence, write_told, write
 from .reaching import leased_agent, meet, proxy_of
 from .tables import write_table
 from .targets import UsageError, parse_arguments, parse_value, split_member
-from .values import plain, to_line
+from .values import to_line
 
 MEMBERS = ("member", "kind", "signature", "meaning")
 

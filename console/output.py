@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..protocol.errors import ConfigError
-from .values import plain, to_json, to_text
+from ..protocol.shown import plain
+from .values import to_json, to_text
 
 
 class OutputClosed(Exception):

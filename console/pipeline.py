@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..delivery.policies import WHEN_FULL
 from ..protocol.errors import ConfigError
+from ..protocol.shown import plain
 from ..transport.settings import load
 from .options import Commands, add_command, add_every, add_json, positive, seconds
 from .output import say, write, write_json, write_sentence, write_told
 from .tables import write_table
 from .targets import UsageError
-from .values import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from ..protocol.shown import plain
 from .output import columns, write
-from .values import plain
 
 if TYPE_CHECKING:
     from rich.text import Text

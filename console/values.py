@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from ..protocol.lazily import numpy_kind
+from ..protocol.shown import plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,11 +36,6 @@ _BRIEF_ELEMENTS = 16
 _BRIEF_BYTES = 64
 _DEPTH = 50
 _INT_BITS = 10_000
-
-
-def plain(text: str, keep: str = "\n\t") -> str:
-    """Text without control characters, which could command a terminal: they become escapes."""
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def age(seconds: float | None) -> str:

@@ -21,14 +21,14 @@ from ..protocol.errors import LocalProtocolError, MemberRefused, ReceiveTimeout
 from ..protocol.paths import parse, to_wire
 from ..protocol.peer import Peer
 from ..protocol.reply import Reply
-from ..protocol.shown import hint
+from ..protocol.shown import hint, plain
 from .members import known_names
 from .options import Commands, add_command, add_json, add_timeout, positive
 from .output import is_told, say, write, write_json
 from .reaching import leased_agent, meet
 from .running import SIGNAL_LATENCY
 from .targets import split_topic
-from .values import plain, to_line
+from .values import to_line
 
 ALL = "*"
 """Topic that stands for every topic of an agent."""

@@ -107,7 +107,7 @@ class Holders(Generic[R]):
             known = self._agents[agent] = _Agent(self._advance(now))
         elif len(known.things) >= self.max_things:
             raise Refused(
-                f"no room for a {what}: agent {agent.agent} holds {self.max_things} things here already; "
+                f"no room for a {what}: agent {agent.shown} holds {self.max_things} things here already; "
                 "wait for some, or release them"
             )
         self._last_ticket = ticket = self._last_ticket + 1

@@ -84,7 +84,7 @@ class Owner:
     @property
     def label(self) -> str:
         """What people read: ``alice (agent 3f2a90c1)``, or ``agent 3f2a90c1 (unsigned)``."""
-        agent = self.agent if "://" in self.agent else self.agent[:8]
+        agent = self.identity.short
         return f"{self.key} (agent {agent})" if self.key else f"agent {agent} (unsigned)"
 
 

@@ -40,7 +40,7 @@ from typing import Any, cast
 from . import errors, exceptions, limits, pickles, serializers
 from .errors import LockedBy, PzcError, RemoteError, RemoteProtocolError, SerializeError
 from .frames import PZC00
-from .shown import shown
+from .shown import plain, shown
 
 logger = logging.getLogger("pzc.messages")
 
@@ -87,19 +87,19 @@ def read_refusal(content: object) -> PzcError | None:
     if len(parts) != 2 or not is_word(parts[0], ERROR) or not isinstance(parts[1], dict):
         return None
     fields = cast("dict[str, Any]", parts[1])
-    code, text = str(fields.get("code")), str(fields.get("text"))
+    code, text = plain(str(fields.get("code"))), str(fields.get("text"))
     if code != LockedBy.__name__:
         return error_of(code, text)
     try:
         owner, since, reason = cast("Any", fields.get("locked"))
-        return LockedBy(str(owner), float(since), str(reason))
+        return LockedBy(plain(str(owner)), float(since), plain(str(reason)))
     except Exception:  # what a peer says may be anything
-        return LockedBy("somebody", 0.0, text)
+        return LockedBy("somebody", 0.0, plain(text))
 
 
 def error_of(code: str, text: str) -> PzcError:
     """The error of a peer by the name of its class; unknown ones become RemoteError."""
-    cls = _BY_CODE.get(code)
+    cls, text = _BY_CODE.get(code), plain(text)
     return cls(text) if cls is not None else RemoteError(code, text)
 
 

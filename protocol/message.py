@@ -16,6 +16,7 @@ from .errors import DecodeError
 from .frames import Buffer, Kind
 from .ids import Stamp
 from .keyring import Key
+from .shown import printable
 
 
 class Identity(NamedTuple):
@@ -28,6 +29,16 @@ class Identity(NamedTuple):
 
     key_id: str
     agent: str
+
+    @property
+    def shown(self) -> str:
+        """The agent, for people."""
+        return printable(self.agent)
+
+    @property
+    def short(self) -> str:
+        """The beginning of its id, or its endpoint, for people."""
+        return printable(self.agent if "://" in self.agent else self.agent[:8])
 
 
 @dataclass(frozen=True, slots=True)

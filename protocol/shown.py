@@ -45,8 +45,13 @@ def printable(text: str, most: int = 200) -> str:
     """A text cut to ``most`` characters, with all that would steer a terminal or break a line escaped."""
     cut = str.__getitem__(text, slice(most))
     if not cut.isprintable():
-        cut = "".join(each if each.isprintable() else _escaped(each) for each in cut)[:most]
+        cut = plain(cut, "")[:most]
     return cut
+
+
+def plain(text: str, keep: str = "\n\t") -> str:
+    """A text, whole, in which what would steer a terminal is escaped; ``keep``: what may stay of that."""
+    return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
 
 
 def _escaped(character: str) -> str:

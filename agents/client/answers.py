@@ -109,7 +109,7 @@ def _parts(action: str, fields: dict[str, Any], reply: Reply, endpoint: str, hid
         error = read_raised(raised, endpoint, reply.serializer, reply.trusted, hide_traceback)
     refs = _refs(fields.get("refs"), len(values), endpoint)
     if action == "items":
-        return Items(values, bool(fields.get("done")), error, refs)
+        return Items(values, fields.get("done") is True, error, refs)
     return BatchOutcome(values, error, refs)
 
 

@@ -1,10 +1,11 @@
-"""About: what a server tells of something it serves, in text; see `pzc.agents.stubs.described`."""
+"""About: what a server tells of something it serves, in text; see `pzc.agents.server.described`."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
 from ...protocol.contents import as_table
+from ...protocol.shown import plain
 
 Entry = dict[str, Any]
 
@@ -56,21 +57,29 @@ def read(told: object) -> About:
 
     Of an original one see `originals`.
     """
-    fields = as_table(told)
+    fields = entry_of(told)
+    fields["members"], fields["types"] = _table(fields.get("members")), _table(fields.get("types"))
+    for entry in fields["types"].values():
+        entry["members"] = _table(entry.get("members"))
+    return About(**{name: fields[name] for name in About._fields if name in fields})
 
-    def text(name: str) -> str:
-        found = fields.get(name)
-        return found if isinstance(found, str) else ""
 
-    return About(
-        text("type"), text("doc"), text("kind"), text("signature"), bool(fields.get("callable")),
-        _table(fields.get("members")), _table(fields.get("types")), text("items"), text("item"),
-    )  # fmt: skip
+_TEXTS = frozenset({"type", "doc", "kind", "signature", "items", "item"})
+_TABLES = frozenset({"members", "types", "names", "enums"})
+
+
+def entry_of(told: object) -> Entry:
+    """What is told of one thing, as far as that can be used: texts that steer no terminal, flags, tables."""
+    return {
+        key: plain(value) if isinstance(value, str) else value
+        for key, value in as_table(told).items()
+        if isinstance(value, str if key in _TEXTS else dict if key in _TABLES else bool | str)
+    }
 
 
 def _table(told: object) -> dict[str, Entry]:
     return {
-        name: cast("Entry", entry)
+        plain(name): entry_of(cast("Entry", entry))
         for name, entry in as_table(told).items()
         if isinstance(name, str) and isinstance(entry, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
     }

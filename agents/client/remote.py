@@ -13,7 +13,7 @@ from typing import Protocol as Form
 from ...delivery.policies import Policy
 from ...discovery.records import Place
 from ...protocol import limits
-from ...protocol.contents import as_table, ps_message
+from ...protocol.contents import as_list, as_table, ps_message
 from ...protocol.frames import PZC00
 from ...protocol.notification import Callback
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
@@ -213,10 +213,10 @@ class RemoteObject(ServedObject):
     def reference(self, about: Entry) -> Any:
         """As `ServedObject.reference`, kept at the server as long as it is held here."""
         path = from_wire(about.get("path"))
-        leases: list[object] = [self._leases.take(str(handle)) for handle in about.get("handles") or ()]
+        leases: list[object] = [self._leases.take(str(handle)) for handle in as_list(about.get("handles"))]
         if path and isinstance(path[0], Handle):  # of one that came before, when this brought none
             leases.append(self._leases.find(path[0].id))
-        return self.refer(path, about, leases)
+        return self.refer(path, described.entry_of(about), leases)
 
     def refer(self, path: Path, about: Entry, leases: object) -> Any:
         """What stands here for something at the server.

@@ -24,6 +24,7 @@ from ...delivery.policies import Inbox, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ProtocolError, Refused
 from ...protocol.notification import Callback, Notification
+from ...protocol.shown import printable
 from ...transport.inherited import forked_since, forks
 from .callbacks import Runs
 from .keys import Keys, every
@@ -252,7 +253,7 @@ class Subscription(Reading):
         try:
             return entry.open()
         except ProtocolError as exc:
-            logger.warning("%s number %s is lost here: %s", entry.topic, entry.sequence, exc)
+            logger.warning("%s number %s is lost here: %s", printable(entry.topic), entry.sequence, exc)
         with self._mutex:
             self._inbox.spoil()
         self.report_gap(Gap(entry.epoch, entry.sequence, entry.sequence))

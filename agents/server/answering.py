@@ -111,7 +111,7 @@ class Answering:
         cancelled = self.calls.cancel_of(sender)
         self.cache.forget_agent(sender)
         if cancelled:
-            logger.warning("%d calls of agent %s, which is gone, were cancelled", cancelled, sender.agent)
+            logger.warning("%d calls of agent %s, which is gone, were cancelled", cancelled, sender.shown)
 
     def in_call(self) -> bool:
         """True when the calling thread or task works for a call of this agent."""

@@ -25,7 +25,7 @@ from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message
 from ...protocol.session import REFERENCES, Session
-from ...protocol.shown import printable
+from ...protocol.shown import plain, printable
 from ...transport.wire import Protocol, now_ms
 from ..current import Caller
 from ..interfaces import Connection, Frames
@@ -194,7 +194,7 @@ class Call(QueueEntry):
     @property
     def whom(self) -> str:
         """Its caller, for people."""
-        return self.caller.key_name or f"agent {self.caller.agent[:8]}"
+        return self.caller.key_name or f"agent {self.caller.identity.short}"
 
     @property
     def key_id(self) -> str:
@@ -346,15 +346,21 @@ class Calls:
 def raised_in(call: Call, action: str, error: BaseException) -> tuple[str, str, Any]:
     """The answer to an action of a call that raised, which is logged: its traceback is written down once."""
     ours = isinstance(error, PzcError | AttributeError)
-    told = call.member.text, printable(call.caller.agent), type(error).__name__, printable(text_of(error))
+    told = (
+        printable(action),
+        call.member.text,
+        call.caller.identity.shown,
+        type(error).__name__,
+        printable(text_of(error)),
+    )
     answer: tuple[str, str, Any] = raised(error)
     level = logging.INFO if ours else logging.WARNING
     if logger.isEnabledFor(level):
         trace = None if ours else (type(error), error, None)
         text = "%s %s of %s raised %s: %s"
-        record = logger.makeRecord(logger.name, level, __file__, 0, text, (action, *told), trace)
+        record = logger.makeRecord(logger.name, level, __file__, 0, text, told, trace)
         if not ours:
-            record.exc_text = "Traceback (most recent call last):\n" + "".join(answer[2][1]).rstrip()
+            record.exc_text = "Traceback (most recent call last):\n" + plain("".join(answer[2][1])).rstrip()
         logger.handle(record)
     return answer
 

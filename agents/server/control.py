@@ -182,12 +182,12 @@ class Control:
 
     def _cancel(self, request: Call, content: dict[str, Any]) -> None:
         caller = request.caller
-        if content.get("everybody"):
+        if content.get("everybody") is True:
             authorize(caller.key, Role.ADMIN)
             theirs = self._calls.all()
-        elif content.get("mine"):
+        elif content.get("mine") is True:
             theirs = [call for call in self._calls.all() if call.caller.identity == caller.identity]
-        elif content.get("key"):
+        elif content.get("key") is True:
             theirs = [call for call in self._calls.all() if call.caller.key_id == caller.key_id]
         else:
             self._cancel_one(request, as_text(content.get("id")))
@@ -197,7 +197,7 @@ class Control:
     def _cancel_all(self, request: Call, calls: list[Call]) -> None:
         states = [self._calls.cancel(call) for call in calls]
         told = {"pzc": "cancel", "removed": states.count("removed"), "told": states.count("told")}
-        logger.info("agent %s cancelled %d calls", request.caller.agent, len(states))
+        logger.info("agent %s cancelled %d calls", request.caller.identity.shown, len(states))
         self._replies.reply(request, told)
 
     def _cancel_one(self, request: Call, call_id: str) -> None:
@@ -209,7 +209,7 @@ class Control:
             if call.caller.key_id != caller.key_id:
                 authorize(caller.key, Role.ADMIN)
             state = self._calls.cancel(call)
-            logger.info("call %s was cancelled by agent %s: %s", call.id, caller.agent, state)
+            logger.info("call %s was cancelled by agent %s: %s", call.id, caller.identity.shown, state)
         self._replies.reply(request, {"pzc": "cancel", "state": state})
 
     def _hello(self, request: Call, content: dict[str, Any]) -> None:

@@ -31,7 +31,6 @@ from ...protocol.contents import PS
 from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
-from ...protocol.operations import GET
 from ...transport.endpoints import DECODE_LATER
 from ...transport.executor import Executor
 from ...transport.loop import Loop
@@ -53,7 +52,6 @@ URGENT_THREADS = 8
 
 _LARGE = Member("a large content")
 _SEQUENCES = frozenset({tuple, list})
-_BESIDE = frozenset({"describe", "inspect"})
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
 _UNNAMED = frozenset({"batch", "next"})
 _UNLOCKED = frozenset({"inspect", "describe", "batch"})
@@ -142,7 +140,7 @@ class Dispatcher:
         call = Call(asker, message, route)
         call.began = call.since = monotonic()
         try:
-            if self._presence.missing:
+            if self._presence.missing and not handshake:  # which anybody may say again
                 self._presence.heard(asker.identity)
             if handshake or reached:
                 call.handshake, call.reached = handshake, reached
@@ -213,7 +211,7 @@ class Dispatcher:
                     exposed.unnamed(action, options) if action in _UNNAMED else exposed.member(options)
                 )
                 if "oneway" in options or "detached" in options:
-                    call.oneway = bool(options.get("oneway"))
+                    call.oneway = options.get("oneway") is True
                     call.detached = call.oneway or options.get("detached") is True
             else:
                 action = ""
@@ -234,8 +232,8 @@ class Dispatcher:
         lane = self.lanes[member.lane]
         call.kind = action, member.text
         try:
-            looks = self.exposed if action in _BESIDE or call.options.get("method") == GET else None
-            if member.urgent or (looks and lane.running and looks.only_looks(action, call.options, member)):
+            exposed = self.exposed if lane.running else None
+            if member.urgent or (exposed and exposed.only_looks(action, call.options, member)):
                 return self._beside(call)
             call.lane = lane
             if call.caller.carrier.waits and not lane.affine:

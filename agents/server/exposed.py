@@ -118,11 +118,11 @@ class ExposedObject:
         return _NEEDS.get(action, Role.OBSERVER)
 
     def _may_read(self, options: dict[str, Any]) -> bool:
-        method = options.get("method", CALL)
+        method = method_of(options)
         if method == CALL:
             member = self.member(options)
             return member.reading or not member.sure
-        operation = OPERATIONS.get(method) if isinstance(method, str) else None
+        operation = OPERATIONS.get(method)
         return operation is not None and operation.reads
 
     def only_reads(self, action: str, options: dict[str, Any]) -> bool:
@@ -131,9 +131,7 @@ class ExposedObject:
             return self.unnamed(action, options).reading
         if action != "exec":
             return action in _READING
-        return self.member(options).reading or (
-            options.get("method", CALL) != CALL and self._may_read(options)
-        )
+        return self.member(options).reading or (method_of(options) != CALL and self._may_read(options))
 
     def only_looks(self, action: str, options: dict[str, Any], member: Member) -> bool:
         """True for what takes no turn and passes the lock: it runs nothing of an object, and tells no value.
@@ -143,7 +141,7 @@ class ExposedObject:
             options: of the action.
             member: what they name.
         """
-        path, item = member.path, action == "exec" and options.get("method") == GET
+        path, item = member.path, action == "exec" and method_of(options) == GET
         if path is None or not (item or action in ("describe", "inspect")):
             return False
         if item:
@@ -219,8 +217,8 @@ class ExposedObject:
         if "refs" in options:
             args, kwargs = self._given(call, args), self._given(call, kwargs)
         method = options.get("method", CALL)
-        if method != CALL:
-            return self._operate(call, options, member, method, args, kwargs)
+        if type(method) is not str or method != CALL:
+            return self._operate(call, options, member, method_of(options), args, kwargs)
         settled, path = member.settled, member.path
         if not settled or path is None:
             path = self._whole(options, member)
@@ -249,7 +247,7 @@ class ExposedObject:
         return member
 
     def _operate(
-        self, call: Call, options: dict[str, Any], member: Member, method: object, args: Any, kwargs: Any
+        self, call: Call, options: dict[str, Any], member: Member, method: str, args: Any, kwargs: Any
     ) -> Message:
         path = self._seen(options, member)
         if member.narrowed:
@@ -261,8 +259,8 @@ class ExposedObject:
         if method == EMIT and members.is_signal(thing):
             thing.emit(*args, **kwargs)
             return _NONE
-        operation = OPERATIONS.get(method) if isinstance(method, str) else None
-        if not isinstance(method, str) or operation is None or not operations.fits(operation, thing):
+        operation = OPERATIONS.get(method)
+        if operation is None or not operations.fits(operation, thing):
             raise members.not_allowed(member.text, thing, method)
         kind = cast("type[Any]", type(thing))
         known = not operation.of or isinstance(thing, operation.of)
@@ -380,6 +378,12 @@ class ExposedObject:
         result = getattr(owner, name)()
         if inspect.iscoroutine(result):
             self._coroutines.run(result)
+
+
+def method_of(options: dict[str, Any]) -> str:
+    """Name of the operation that ``exec`` asks for; empty for what is none."""
+    method = options.get("method", CALL)
+    return method if isinstance(method, str) else ""
 
 
 _LISTING: Collection[str] = frozenset({operations.ITER, "values", "items"})

@@ -153,7 +153,7 @@ class Presence:
         authorize(request.caller.key, Role.OPERATOR)
         owner = _owner(request, content)
         ttl, reason = _number(content.get("ttl"), _DEFAULT_TTL), as_text(content.get("reason", ""))
-        takeover = bool(content.get("takeover"))
+        takeover = content.get("takeover") is True
         if takeover:
             authorize(request.caller.key, Role.ADMIN)
         with self._mutex:
@@ -172,7 +172,7 @@ class Presence:
 
     def _on_unlock(self, request: Call, content: dict[str, Any]) -> None:
         owner = _owner(request, content)
-        let_go = self.lock.give_up if content.get("given_up") else self.lock.release
+        let_go = self.lock.give_up if content.get("given_up") is True else self.lock.release
         with self._mutex:
             held, events = let_go(owner, self._look_at_time())
             if held:
@@ -220,7 +220,7 @@ class Presence:
             events = self.lock.gone(agent, now)
         if suspect is not None:
             suspect.cancel()
-        logger.info("agent %s is gone; %d things that it held are released", agent.agent, len(released))
+        logger.info("agent %s is gone; %d things that it held are released", agent.shown, len(released))
         self._release(agent, [held.release for held in released])
         self._tell(events)
 
@@ -229,7 +229,7 @@ class Presence:
             try:
                 release()
             except Exception:
-                logger.exception("something that agent %s held could not be released", agent.agent)
+                logger.exception("something that agent %s held could not be released", agent.shown)
 
     def _set_alarm(self) -> None:
         with self._mutex:
@@ -261,7 +261,7 @@ class Presence:
         self._tell(events)
         for agent, released in silent:
             logger.info(
-                "agent %s is silent for %g s; what it held is released", agent.agent, limits.current.silence
+                "agent %s is silent for %g s; what it held is released", agent.shown, limits.current.silence
             )
             if any(held.what not in (_SIGN, _GRANT) for held in released):
                 self._release(agent, [held.release for held in released])

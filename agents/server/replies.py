@@ -152,7 +152,7 @@ class Replies:
 
     def encode_refusal(self, request: Call, error: Exception) -> Packed:
         """Count a refusal, and what tells it."""
-        sender = printable(request.caller.agent)
+        sender = request.caller.identity.shown
         if not isinstance(error, PzcError):
             logger.error("request %s of %s failed", request.message.msgid, sender, exc_info=error)
         if request.oneway and self._may_log(request.key_id):

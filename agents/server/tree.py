@@ -15,6 +15,7 @@ from ...protocol import operations, paths
 from ...protocol.errors import ConfigError, MemberRefused
 from ...protocol.memo import Memo
 from ...protocol.paths import Handle, Path, Step
+from ...protocol.shown import printable
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 from . import members
 from .marks import NOTHING, Marks, Member, marks_of
@@ -120,7 +121,7 @@ class Tree:
             member = self.look(path)
         except Exception:  # the same is found, and told, in its turn
             name = options.get("name", "")
-            return NOTHING._replace(text=name[:100] if isinstance(name, str) else "", path=None)
+            return NOTHING._replace(text=printable(name, 100) if isinstance(name, str) else "", path=None)
         if not path or not isinstance(path[0], Handle):
             on, name = options.get("on", ()), options.get("name")
             if (type(on) is tuple and type(name) is str) or name is None:

@@ -30,6 +30,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from ...protocol.contents import is_word
 from .signatures import SourceText, literal, parse_expression, parse_signature, positional
 from .stub_types import HELPERS, Names, Types, alias_of
 
@@ -278,14 +279,14 @@ def _enums_of(classes: Iterable[Entry]) -> dict[str, Entry]:
 
 def _enum(types: Types, name: str, told: Entry) -> str:
     """An enum with its members; what cannot be one is left out."""
-    kind = told.get("enum")
+    kind = next((each for each in _ENUMS if is_word(told.get("enum"), each)), "Enum")
     body: list[ast.stmt] = [docstring(told.get("doc"))]
     for member, text in _table(told.get("values")).items():
         if _is_member(member, {}) and member not in ("mro", "name", "value"):
             value = literal(tree) if (tree := parse_expression(text)) is not None else None
             shown = value if type(value) in (int, str) else ...
             body.append(ast.Assign([ast.Name(str(member))], ast.Constant(shown)))
-    base = types.name(f"enum.{kind if kind in _ENUMS else 'Enum'}")
+    base = types.name(f"enum.{kind}")
     return ast.unparse(ast.fix_missing_locations(ast.ClassDef(name, [base], [], body, []))) + "\n"
 
 

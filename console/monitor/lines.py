@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...protocol.contents import as_table
+from ...protocol.shown import plain
 from ..rates import in_bytes
-from ..values import age, plain
+from ..values import age
 from .watched import number, short
 
 COLUMNS = ("agent", "state", "does", "calls/s", "topics", "rate/s", "dropped", "behind", "heard", "lock")

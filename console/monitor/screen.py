@@ -12,7 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Sparkline, Static
 
-from ..values import age, plain
+from ...protocol.shown import plain
+from ..values import age
 from .lines import COLUMNS, TOPICS, about_lines, cells, topic_rows
 
 WIDTH = 28

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pzc import Agent, Proxy, RemoteProtocolError, Server, close, drop, lock
+from pzc import Agent, Proxy, RemoteProtocolError, Server, close, drop, lock, stubs
 from pzc.agents.client.peers import read_hello
 from pzc.agents.server.call import Call
 
@@ -48,11 +49,19 @@ def agent() -> Iterator[Agent]:
         yield agent
 
 
+@contextmanager
+def proxy_of(server: Server) -> Iterator[Any]:
+    proxy = Proxy(server.rep_endpoint, timeout=TIMEOUT)
+    try:
+        yield proxy
+    finally:
+        close(proxy)
+
+
 @pytest.fixture
 def proxy(odd: Odd) -> Iterator[Any]:
-    proxy = Proxy(odd.rep_endpoint, timeout=TIMEOUT)
-    yield proxy
-    close(proxy)
+    with proxy_of(odd) as proxy:
+        yield proxy
 
 
 @pytest.mark.parametrize("told", [{"epoch": math.inf}, {"epoch": 1 << 32}, {"epoch": -1}])
@@ -114,3 +123,88 @@ def test_a_subscription_that_is_never_confirmed_comes_over_a_link(
     with agent.subscribe(odd.rep_endpoint, "t", policy=drop(1), timeout=2.0) as subscription:
         odd.publish("t", 1)
         assert subscription.recv(TIMEOUT).content == 1
+
+
+FLAGS: list[Any] = [
+    ("PSMessage", "exec", {"name": "add", "method": ARRAY}),
+    ("PSMessage", "exec", {"name": "add", "oneway": ARRAY}),
+    *(
+        {"pzc": word, "token": "token", flag: ARRAY}
+        for word, flag in (("unlock", "given_up"), ("lock", "takeover"))
+    ),
+    *({"pzc": "cancel", flag: ARRAY} for flag in ("everybody", "mine", "key")),
+]
+
+
+@pytest.mark.parametrize("asked", FLAGS, ids=str)
+def test_an_array_in_the_place_of_a_flag_or_a_name_leaves_no_traceback(
+    odd: Odd, agent: Agent, asked: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        agent.request(odd.rep_endpoint, asked, TIMEOUT)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+ODDLY: list[dict[str, Any]] = [
+    {name: odd}
+    for name in ("kind", "type", "doc", "signature", "callable", "items")
+    for odd in (ARRAY, {}, [5])
+]
+
+
+def telling(about: object, told: dict[str, Any]) -> Callable[[Call, str, dict[str, Any], object], Any]:
+    """Acts like a server that tells so of members, and of what it returns."""
+
+    def act(_call: Call, action: str, options: dict[str, Any], _member: object) -> Any:
+        if action == "describe":
+            return (
+                "PSMessage",
+                "return",
+                {"type": "Odd", "members": {"member": about}, "types": {"a.B": told}},
+            )
+        return "PSMessage", "reference", {"path": ["member"], "handles": ARRAY, **told}
+
+    return act
+
+
+@pytest.mark.parametrize("told", ODDLY)
+def test_what_is_told_oddly_of_a_member_is_left_out(told: dict[str, Any]) -> None:
+    with Server(object()) as server:
+        server._answering.dispatcher._act = telling(told, {"members": {"inside": told}, **told})
+        with proxy_of(server) as proxy:
+            assert "member" in dir(proxy)
+            assert proxy.__doc__
+            assert proxy._repr_html_()
+            assert "class Odd" in stubs(proxy)
+            assert repr(proxy.member).endswith(f"at {server.rep_endpoint}>")
+
+
+def test_what_is_told_of_an_object_steers_no_terminal() -> None:
+    class Steering:
+        """Clears \x1b[2J the screen,
+
+        and the next line.
+        """
+
+    with Server(Steering()) as server, proxy_of(server) as proxy:
+        assert proxy.__doc__ == "Clears \\x1b[2J the screen,\n\nand the next line."
+
+
+STEERING = "\x1b[2J"
+
+
+@pytest.mark.parametrize("action", ["exec", "get", STEERING])
+def test_the_names_of_what_is_asked_for_steer_no_terminal(
+    agent: Agent, action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing:
+        def fail(self, text: str) -> None:
+            raise RuntimeError(text)
+
+    with Server(Failing()) as server, caplog.at_level(logging.INFO):
+        agent.request(server.rep_endpoint, ("PSMessage", action, {"name": STEERING}), TIMEOUT)
+        agent.request(
+            server.rep_endpoint, ("PSMessage", "exec", {"name": "fail", "args": [STEERING]}), TIMEOUT
+        )
+    assert caplog.records
+    assert STEERING not in "".join(f"{record.getMessage()}{record.exc_text}" for record in caplog.records)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pzc import (
@@ -238,6 +239,12 @@ def test_an_odd_question_is_refused_and_leaves_no_trace(
         agent.request(registry.rep_endpoint, _ask(**odd))
     assert len(registry.state) == 0
     assert agent.request(registry.rep_endpoint, _ask())["known"] is True
+
+
+def test_what_is_known_of_connections_may_be_told_oddly(registry: Registry, agent: Agent) -> None:
+    answer = agent.request(registry.rep_endpoint, _ask())
+    again = agent.request(registry.rep_endpoint, _ask(cursor=answer["cursor"], edges=np.arange(3)))
+    assert again["edges"] == answer["edges"]
 
 
 def test_a_sign_of_life_is_one_datagram(registry: Registry, agent: Agent) -> None:

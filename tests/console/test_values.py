@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 
-from pzc.console.values import MAX_BYTES, MAX_ELEMENTS, plain, to_json, to_line, to_text
+from pzc.console.values import MAX_BYTES, MAX_ELEMENTS, to_json, to_line, to_text
+from pzc.protocol.shown import plain
 
 
 class Colour(enum.IntEnum):

@@ -63,6 +63,14 @@ def test_a_refusal_that_does_not_say_who_holds_the_lock_is_one_all_the_same(lock
     assert (found.owner, found.since, found.reason) == ("somebody", 0.0, "locked")
 
 
+@pytest.mark.parametrize("code", ["Refused", "LockedBy", "Unknown\x1b[2J"])
+def test_the_text_of_a_refusal_steers_no_terminal(code: str) -> None:
+    text = "two\nlines\x1b[2J"
+    found = read_refusal(["PZCError", {"code": code, "text": text, "locked": [text, 1.0, text]}])
+    assert "two\nlines\\x1b[2J" in str(found)
+    assert "\x1b" not in str(found)
+
+
 def test_other_content_is_no_refusal_and_an_unknown_code_is_a_remote_error() -> None:
     for content in (None, [], ["PZCError"], ["PZCError", 7], ["x", {}], {"PZCError": 1}, "PZCError"):
         assert read_refusal(content) is None

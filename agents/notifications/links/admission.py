@@ -106,12 +106,12 @@ class Admission:
             self._counters.add("publish_timeouts")
             if not isinstance(interest, Interest):
                 raise CallTimeout(
-                    f"the mailbox of {subscriber.owner.agent[:8]} has no room for a message of "
+                    f"the mailbox of {subscriber.owner.short} has no room for a message of "
                     f"{publication.published.topic!r} after {_timeout(interest):g} s; nothing was published"
                 )
             if policy.on_timeout == "raise":
                 raise CallTimeout(
-                    f"agent {subscriber.owner.agent[:8]} is not done with {interest.held} messages of "
+                    f"agent {subscriber.owner.short} is not done with {interest.held} messages of "
                     f"{interest.topic!r} after {policy.timeout:g} s; nothing was published"
                 )
             if policy.on_timeout == "close":

@@ -28,6 +28,7 @@ from ....protocol.errors import Refused
 from ....protocol.link_messages import Body, Run
 from ....protocol.message import Identity
 from ....protocol.records import Record, Records, size_beside
+from ....protocol.shown import printable
 from ....shm.ring import Ring
 from .packing import MAIL_ROWS, Batch, MailPacking
 from .subscriber import Subscriber
@@ -92,7 +93,7 @@ class MailboxSubscriber(Subscriber):
     @property
     def reader(self) -> str:
         """Its name, or the agent that reads it, for people."""
-        return self.name or self.owner.agent
+        return printable(self.name) or self.owner.shown
 
     @property
     def keep(self) -> float:

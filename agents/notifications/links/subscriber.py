@@ -76,7 +76,7 @@ class Subscriber(ABC):
         self._alone_since = now
 
     def __repr__(self) -> str:
-        return f"<Subscriber {self.link[:8]} to agent {self.owner.agent[:8]}: {self.ended or self.kind}>"
+        return f"<Subscriber {self.link[:8]} to agent {self.owner.short}: {self.ended or self.kind}>"
 
     @property
     def kind(self) -> str:
