@@ -62,7 +62,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     Attributes:
         room: position up to which the reader takes messages, as it said last.
         share: most bytes, whatever the interests have as their bound.
-        bytes: of what waits or is under way.
+        bytes: of what waits or is under way, of each message once.
         waiting: messages that wait.
         delivered: messages that the reader is done with.
         evicted: messages that make room for others.
@@ -150,6 +150,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         }
         for letter in kept.values():
             self._wait(letter.copy((found,)))
+            self.divide(letter.message)
         return found
 
     def begins(self, interest: Kept, lasts: Mapping[str, int]) -> dict[str, int]:
@@ -232,14 +233,16 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
                 self._evict(*self._largest.of(self.index.all))
         letter = Letter(message, number, size, claims, False, 0, topic, key, now)
+        self.bytes += size
         if not self._orphans:
             self._wait(letter)
             return
-        if reading := tuple([each for each in claims if each.has_reader]):
-            self._wait(letter.copy(reading))
-        for interest in claims:
-            if not interest.has_reader:
-                self._wait(letter.copy((interest,)))
+        reading = tuple([each for each in claims if each.has_reader])
+        groups = [reading] if reading else []
+        groups += [(each,) for each in claims if not each.has_reader]
+        for group in groups:
+            self._wait(letter.copy(group))
+        self.divide(message, len(groups) - 1)
 
     def _wait(self, letter: Letter[M]) -> None:
         """A letter waits for its claims, behind all that waits for them."""
@@ -253,7 +256,6 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
                 self._largest.grown(interest, part)
         letter.left = len(claims)
         self.waiting += 1
-        self.bytes += size
         (self._letters if claims[0].has_reader else self._orphaned)[order] = letter
 
     def lose(self, interest: Kept, topic: str, number: int) -> None:
@@ -280,8 +282,12 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         if not letter.left:
             del letters[order]
             self.waiting -= 1
-            self.bytes -= letter.size
+            self._gone(letter)
         return letter
+
+    def _gone(self, letter: Letter[M]) -> None:
+        if self.is_last(letter):
+            self.bytes -= letter.size
 
     def abandon(self) -> None:
         """What waits is lost."""
@@ -341,7 +347,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         done = self._done(received, upto, others)
         for several, parts in alike(done):
             size = sum([letter.size for letter in several])
-            self.bytes -= size
+            self.bytes -= sum([each.size for each in several if self.is_last(each)]) if self.parts else size
             self._sent_bytes -= size
             for interest, part in parts:
                 interest.delivered += len(several)
@@ -368,7 +374,6 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         for order, letter in self._letters.items():
             letter.leave_out(order)
         kept = [*self._under_way.all(), *self._letters.values()]
-        self.bytes -= sum([each.size for each in kept])
         self.waiting -= len(self._letters)
         self._sent_bytes = 0
         for interest in self.interests:
@@ -382,6 +387,10 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         self._untold, self._tellings, self.room = {}, deque(), 0
         self._largest.clear()
         for letter in kept:
-            for interest in letter.claims:
-                if self.has(interest):
-                    self._wait(letter.copy((interest,)))
+            claims = [each for each in letter.claims if self.has(each)]
+            for interest in claims:
+                self._wait(letter.copy((interest,)))
+            if claims:
+                self.divide(letter.message, len(claims) - 1)
+            else:
+                self._gone(letter)
