@@ -115,8 +115,8 @@ def test_of_large_contents_of_a_name_to_come_64_mib_are_kept_as_well() -> None:
     got = Inbox()
     with Agent() as reader, reader.subscribe("unread", "t", timeout=0.1) as subscription:
         with Agent(name="unread") as publisher:
-            reader.subscribe("unread", "t", got)
             assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
+            reader.subscribe("unread", "t", got)
             for number in range(66):
                 publisher.publish("t", payload(number, LARGE))
                 got.next()
