@@ -150,7 +150,7 @@ class ClaimQueue(ABC, Generic[E, I]):
     Attributes:
         matching: tells of a topic and a key which of them get a message.
         suspended: nothing is kept, and everything is counted.
-        parts: of messages that became several entries, by their ids: how many more there are.
+        parts: of messages that became several entries, by their ids: how many more there are; see `divide`.
     """
 
     def __init__(self) -> None:
@@ -193,6 +193,20 @@ class ClaimQueue(ABC, Generic[E, I]):
 
     def _cease(self, interest: I) -> None:
         self.index.discard(interest.topic, interest.keys, interest)
+
+    def divide(self, message: object, more: int = 1) -> None:
+        """A message has so many entries more."""
+        if more:
+            self.parts[id(message)] = self.parts.get(id(message), 0) + more
+
+    def is_last(self, entry: E) -> bool:
+        """Whether nothing else of its message is left, now that an entry of it goes."""
+        if not self.parts:
+            return True
+        parts = self.parts.pop(id(entry.message), 0)
+        if parts > 1:
+            self.parts[id(entry.message)] = parts - 1
+        return not parts
 
     @abstractmethod
     def take(self, messages: int, size: int, blocks: bool) -> list[E]:

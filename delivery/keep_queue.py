@@ -4,7 +4,7 @@
 
     letter      event                                   next
     -           put                                     waiting: one for all interests that have a reader, one
-                                                        for each that has none
+                                                        for all that have none
     -           put, and a bound is reached             the oldest of that interest, or of all, is evicted
     waiting     evicted for a claim                     waiting for the others, or gone; lost for it
     waiting     abandon                                 gone; lost for all claims
@@ -12,7 +12,7 @@
     under way   done                                    gone, delivered
     under way   resume(n), position > n                 to repeat, at the same position
     to repeat   take, before all that waits             under way
-    under way   hand_over                               waiting, in front, one for each claim
+    under way   hand_over                               waiting, in front
     waiting     forget of its last claim                gone; what is under way goes as ever
 
 What is under way counts for a bound and is never evicted: one message may always wait beside it, and goes
@@ -36,13 +36,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from itertools import count, islice
+from itertools import islice
 from typing import Generic
 
-from .claim_queue import OVERHEAD, ClaimQueue, UnderWay
+from .claim_queue import OVERHEAD, UnderWay
 from .claims import Loss, M
 from .interests import thin
-from .letters import Kept, Largest, Letter, Part, Sum, alike
+from .letters import Kept, Letter, Part, Sum, alike
+from .pile import Pile
 from .policies import Policy
 
 MOST = 1_000_000
@@ -52,7 +53,7 @@ ALONE = 1 << 16
 """Bytes of a message beyond which it goes alone, over a carrier that takes it in a block."""
 
 
-class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
+class KeepQueue(Pile[M], Generic[M]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what may go now.
 
     The bound in messages is that of each interest, and of each of its keys. The bound in bytes, the largest
@@ -62,26 +63,20 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     Attributes:
         room: position up to which the reader takes messages, as it said last.
         share: most bytes, whatever the interests have as their bound.
-        bytes: of what waits or is under way.
-        waiting: messages that wait.
         delivered: messages that the reader is done with.
         evicted: messages that make room for others.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.room = self.bytes = self.waiting = self.delivered = self.evicted = 0
+        self.room = self.delivered = self.evicted = 0
         self._orphans: dict[tuple[str, Collection[str] | None], list[Kept]] = {}  # that have no reader
-        self._orders = count(1)
-        self._letters: dict[int, Letter[M]] = {}  # that wait for readers, by their orders, as they go
-        self._orphaned: dict[int, Letter[M]] = {}  # that wait for those without one
         self._untold: dict[tuple[Kept, str], None] = {}
         self._tellings: deque[tuple[int, Sum, int]] = deque()  # position that shows that it came, sum, total
         self.share = 1 << 62
         self._asked = 0
         self._measured = True
         self._sent_bytes = 0  # of what is under way
-        self._largest = Largest()
 
     def __len__(self) -> int:
         return len(self._again) + self._open()
@@ -120,11 +115,6 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         sent = self._under_way.oldest
         return min([each.at for each in (*first, *([sent] if sent else []))], default=None)
 
-    def letters(self, interest: Kept) -> list[Letter[M]]:
-        """What waits for an interest, oldest first."""
-        letters = self._letters if interest.has_reader else self._orphaned
-        return [letters[order] for order in interest.orders]
-
     # --- what the reader wants -----------------------------------------------------------------------
 
     def want(self, number: int, topic: str, policy: Policy, keys: Collection[str] | None = None) -> Kept:
@@ -134,8 +124,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             found = self._orphans[like][0]
             self._claim(found)
             found.adopt(number, policy)
-            for order in found.orders:
-                self._letters[order] = self._orphaned.pop(order)
+            self._join(found)
             self._tell_anew(found)
             self._measured = False
             return found
@@ -150,6 +139,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         }
         for letter in kept.values():
             self._wait(letter.copy((found,)))
+            self.divide(letter.message)
         return found
 
     def begins(self, interest: Kept, lasts: Mapping[str, int]) -> dict[str, int]:
@@ -232,29 +222,15 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
             while self.waiting and (self.waiting >= MOST or not self._has_room(size)):
                 self._evict(*self._largest.of(self.index.all))
         letter = Letter(message, number, size, claims, False, 0, topic, key, now)
+        self.bytes += size
         if not self._orphans:
             self._wait(letter)
             return
-        if reading := tuple([each for each in claims if each.has_reader]):
-            self._wait(letter.copy(reading))
-        for interest in claims:
-            if not interest.has_reader:
-                self._wait(letter.copy((interest,)))
-
-    def _wait(self, letter: Letter[M]) -> None:
-        """A letter waits for its claims, behind all that waits for them."""
-        order, key, size, claims = next(self._orders), letter.key, letter.size, letter.claims
-        for interest in claims:
-            place, parts = key if interest.apart else "", interest.parts
-            part = parts[place] if place in parts else parts.setdefault(place, Part())
-            part.waiting.append(order)
-            part.bytes += size
-            if self._largest.asked:
-                self._largest.grown(interest, part)
-        letter.left = len(claims)
-        self.waiting += 1
-        self.bytes += size
-        (self._letters if claims[0].has_reader else self._orphaned)[order] = letter
+        reading = tuple([each for each in claims if each.has_reader])
+        for group in (reading, tuple([each for each in claims if not each.has_reader])):
+            if group:
+                self._wait(letter.copy(group))
+        self.divide(message, 0 < len(reading) < len(claims))
 
     def lose(self, interest: Kept, topic: str, number: int) -> None:
         """An interest does not get the message of this number."""
@@ -269,19 +245,6 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         letter = self._let_go(interest, part)
         self.lose(interest, letter.topic, letter.number)
         self.evicted += not letter.left
-
-    def _let_go(self, interest: Kept, part: Part) -> Letter[M]:
-        """The oldest that waits in a part of an interest waits for it no longer."""
-        letters, order = self._letters if interest.has_reader else self._orphaned, part.waiting.popleft()
-        letter = letters[order]
-        part.bytes -= letter.size
-        interest.tidy(letter.key, part)
-        letter.left -= 1
-        if not letter.left:
-            del letters[order]
-            self.waiting -= 1
-            self.bytes -= letter.size
-        return letter
 
     def abandon(self) -> None:
         """What waits is lost."""
@@ -341,7 +304,7 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         done = self._done(received, upto, others)
         for several, parts in alike(done):
             size = sum([letter.size for letter in several])
-            self.bytes -= size
+            self.bytes -= sum([each.size for each in several if self.is_last(each)]) if self.parts else size
             self._sent_bytes -= size
             for interest, part in parts:
                 interest.delivered += len(several)
@@ -366,11 +329,14 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
     def hand_over(self) -> None:
         """Another process reads it from now on: what is not done with is kept for it, until it asks."""
         for order, letter in self._letters.items():
-            letter.leave_out(order)
-        kept = [*self._under_way.all(), *self._letters.values()]
-        self.bytes -= sum([each.size for each in kept])
-        self.waiting -= len(self._letters)
-        self._sent_bytes = 0
+            other = self._orphaned.setdefault(order, letter)
+            if other is not letter:
+                other.left += letter.left
+                self.waiting -= 1
+                self.is_last(letter)
+        for letter in reversed(self._under_way.all()):
+            self._put_in_front(letter)
+        self._sent_bytes, self._sorted = 0, True
         for interest in self.interests:
             if interest.has_reader:
                 self._orphans.setdefault((interest.topic, interest.keys), []).append(interest)
@@ -381,7 +347,3 @@ class KeepQueue(ClaimQueue[Letter[M], Kept], Generic[M]):
         self._letters, self._again, self._under_way = {}, deque(), UnderWay()
         self._untold, self._tellings, self.room = {}, deque(), 0
         self._largest.clear()
-        for letter in kept:
-            for interest in letter.claims:
-                if self.has(interest):
-                    self._wait(letter.copy((interest,)))

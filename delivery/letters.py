@@ -104,8 +104,8 @@ class Kept(Claim):
         self.number, self.policy, self.bound, self.has_reader = number, policy, policy.bound, True
 
     def leave(self) -> None:
-        """It has no reader, and nothing is kept for it."""
-        self.has_reader, self.parts = False, {}
+        """It has no reader."""
+        self.has_reader = False
 
     @property
     def max_bytes(self) -> int:

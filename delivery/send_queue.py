@@ -157,7 +157,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
     def _part(self, entry: Entry[M], claims: list[Interest]) -> Entry[M]:
         """What is an entry of its own from now on, for these."""
         message = entry.message
-        self.parts[id(message)] = self.parts.get(id(message), 0) + 1
+        self.divide(message)
         return Entry(message, entry.number, entry.size, tuple(claims), entry.leased)
 
     def _may_go(self, interest: Interest, leased: bool) -> bool:
@@ -228,18 +228,9 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         entry.left -= 1
         if not entry.left:
             self._ahead.waiting -= entry.size
-            if self._is_last(entry):
+            if self.is_last(entry):
                 self.gone.append(entry)
         self._look_behind(interest)
-
-    def _is_last(self, entry: Entry[M]) -> bool:
-        """Whether nothing else of its message is left."""
-        if not self.parts:
-            return True
-        parts = self.parts.pop(id(entry.message), 0)
-        if parts > 1:
-            self.parts[id(entry.message)] = parts - 1
-        return not parts
 
     def give_up(self, interest: Interest) -> None:
         """What waits for it is lost."""
@@ -257,7 +248,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
                 interest.held -= 1
                 if self.has(interest):
                     self.lose(interest, entry.number)
-            if self._is_last(entry):
+            if self.is_last(entry):
                 self.gone.append(entry)
         self._ready.clear()
         self.lent = 0
@@ -318,7 +309,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
                 interest.delivered += 1
             if entry.ahead >= 0:
                 self._ahead.remove(entry)
-        return [entry for entry in done if self._is_last(entry)] if self.parts else done
+        return [entry for entry in done if self.is_last(entry)] if self.parts else done
 
     def resume(self, received: int) -> None:
         """See `ClaimQueue.resume`."""

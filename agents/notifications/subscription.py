@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ...delivery.cursor import Gap, gaps_of
-from ...delivery.policies import Inbox, Policy
+from ...delivery.policies import UNREAD, Inbox, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ProtocolError, Refused
 from ...protocol.notification import Callback, Notification
@@ -97,6 +97,8 @@ class Subscription(Reading):
         self.throttle = throttle
         self._throttle = None if throttle is None else Throttle(throttle)
         self._inbox: Inbox[Arrival] = Inbox(policy)  # what it refuses is done with once no lock is held
+        if policy.lossy:
+            self._inbox.weigh(UNREAD)
         self.arrivals = Arrivals()
         self.proofs = 0
         self._callback = callback
@@ -181,11 +183,6 @@ class Subscription(Reading):
         """Whether it waits for its reader."""
         with self._mutex:
             return entry in self._inbox.items
-
-    def bound(self, most_bytes: int) -> None:
-        """Have it lose by its policy what is more than so many bytes unread."""
-        with self._mutex:
-            self._inbox.weigh(most_bytes)
 
     def ignore(self, entries: Sequence[Arrival]) -> None:
         """Count, and be done with them."""

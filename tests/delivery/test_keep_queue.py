@@ -95,6 +95,25 @@ def test_a_loss_is_settled_when_what_came_with_it_was_acknowledged() -> None:
     assert queue.losses(10, shown=2) == []
 
 
+def test_what_is_handed_over_counts_once_however_many_want_it() -> None:
+    queue, _ = made(max_bytes=10)
+    queue.want(2, "*", mailbox(100, 10))
+    put(queue, 1, 2, 3, size=3)
+    assert queue.bytes == 9
+    queue.hand_over()
+    assert (queue.bytes, queue.waiting) == (9, 3)
+    both = queue.want(3, "t", mailbox(100, 10)), queue.want(4, "*", mailbox(100, 10))
+    put(queue, 4, size=1)
+    assert (queue.bytes, [waiting(queue, each) for each in both]) == (10, [[1, 2, 3, 4]] * 2)
+    queue.forget(both[0])
+    queue.room = 10
+    assert (queue.bytes, taken(queue)) == (10, [1, 2, 3, 4])
+    queue.hand_over()
+    assert (queue.bytes, queue.waiting) == (10, 4)
+    queue.forget_others()
+    assert (queue.bytes, queue.waiting) == (0, 0)
+
+
 def test_what_several_kept_for_nobody_comes_in_order_to_one_who_wants_all_of_it() -> None:
     queue: KeepQueue[object] = KeepQueue()
     for number, key in enumerate("ab", 1):

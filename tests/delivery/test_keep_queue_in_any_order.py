@@ -153,7 +153,7 @@ class Processes(RuleBasedStateMachine):
         self.wire.append((taken, self.queue.losses(most, shown)))
 
     def bytes_under_way(self) -> int:
-        letters = {id(each): each for one in self.models for each in self.queue.letters(one)}.values()
+        letters = {each.message: each for one in self.models for each in self.queue.letters(one)}.values()
         return self.queue.bytes - sum(each.size for each in letters)
 
     @rule(share=st.sampled_from([30, 1 << 62]))
@@ -237,7 +237,8 @@ class Processes(RuleBasedStateMachine):
         if hasattr(self, "queue"):
             letters = {id(each): each for one in self.models for each in self.queue.letters(one)}.values()
             assert len(letters) == self.queue.waiting
-            assert self.queue.unacknowledged or sum(each.size for each in letters) == self.queue.bytes
+            sizes = {each.message: each.size for each in letters}
+            assert self.queue.unacknowledged or sum(sizes.values()) == self.queue.bytes
 
     def teardown(self) -> None:
         if not hasattr(self, "queue"):

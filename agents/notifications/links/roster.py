@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from ....delivery.cursor import Gap
-from ....delivery.policies import UNREAD
 from ....protocol import limits
 from ....protocol.errors import PolicyRefused
 from ....protocol.link_messages import Command, Row
@@ -44,8 +43,6 @@ class LinkShare(Share):
         super().__init__(subscription, confirmed, lock=threading.Lock())
         self.interest = interest
         policy, keys = subscription.policy, subscription.key
-        if policy.lossy:
-            subscription.bound(UNREAD)
         self.window = policy.bound
         self.command = Command(
             interest, subscription.topic, None if keys is None else sorted(every(keys)), policy.name,

@@ -88,16 +88,18 @@ def test_a_callback_that_does_not_return_holds_up_no_other_subscription(
         assert standing.received == (20 if policy == drop() else 2)
 
 
-@pytest.mark.needs("memfd", "unix")
+@pytest.mark.parametrize("transport", ["tcp", pytest.param("unix", marks=pytest.mark.needs("memfd", "unix"))])
 def test_of_large_contents_that_nobody_reads_64_mib_are_kept_and_the_rest_is_counted(
-    workers: Workers,
+    workers: Workers, transport: str
 ) -> None:
     publisher, endpoint = workers.publisher()
     got, kept, size = Inbox(), 64, LARGE - (1 << 12)
     with Agent(protocol=Protocol(KEY)) as reader:
         policies = drop(), latest(1000)
-        oldest, newest = [reader.subscribe(endpoint, "t", policy=policy) for policy in policies]
-        reader.subscribe(endpoint, "t", got)
+        oldest, newest = [
+            reader.subscribe(endpoint, "t", policy=policy, transport=transport) for policy in policies
+        ]
+        reader.subscribe(endpoint, "t", got, transport=transport)
         lockstep(publisher, "t", got, range(1, kept + 11), size)
         for unread, first in ((oldest, 1), (newest, 11)):
             assert (unread.pending, unread.dropped) == (kept, 10)
@@ -106,6 +108,32 @@ def test_of_large_contents_that_nobody_reads_64_mib_are_kept_and_the_rest_is_cou
         lockstep(publisher, "t", got, [kept + 11], size)
         assert oldest.recv(TIMEOUT).sequence == newest.recv(TIMEOUT).sequence == kept + 11
     wait_until(lambda: not publisher.ask("statistics")["links"])
+
+
+@pytest.mark.usefixtures("broadcast")
+def test_of_large_contents_of_a_name_to_come_64_mib_are_kept_as_well() -> None:
+    got = Inbox()
+    with Agent() as reader, reader.subscribe("unread", "t", timeout=0.1) as subscription:
+        with Agent(name="unread") as publisher:
+            assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
+            reader.subscribe("unread", "t", got)
+            for number in range(66):
+                publisher.publish("t", payload(number, LARGE))
+                got.next()
+            assert (subscription.pending, subscription.dropped) == (63, 3)
+
+
+def test_a_quick_callback_gets_all_large_contents_that_are_broadcast_at_once() -> None:
+    got, content, count = Inbox(), bytes(LARGE), 150
+    with Agent() as publisher, Agent() as reader:
+        subscription = reader.subscribe(publisher.rep_endpoint, "t", got, transport="tcp")
+        for _ in range(10):
+            publisher.publish("t", 0)
+            got.next()
+        for _ in range(count):
+            publisher.publish("t", content)
+        assert [each.sequence for each in got.take(count)] == [*range(11, 11 + count)]
+        assert subscription.dropped == 0
 
 
 @pytest.mark.needs("memfd", "unix")
