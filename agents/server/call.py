@@ -239,6 +239,10 @@ class Call(QueueEntry):
         if self.cancelled:
             on_cancel()
 
+    def unwatch(self, on_cancel: Callable[[], object]) -> None:
+        """Do not, as `watch` was told once. Any thread."""
+        self._watchers = tuple(each for each in self._watchers if each is not on_cancel)
+
     def tell(self) -> None:
         """Cancel it, as far as it looks at that."""
         self.cancelled = True
