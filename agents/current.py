@@ -67,7 +67,8 @@ current = _current.get
 def cancelled() -> bool:
     """True when the call that is being executed was cancelled; a long method looks at it now and then.
 
-    What the method waits for at another server is cancelled with it. False outside of a call.
+    A call of another server that the method waits for is cancelled with it, one by `future` is not. False
+    outside of a call.
     """
     call = _current.get()
     return call is not None and call.cancelled
