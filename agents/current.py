@@ -48,6 +48,10 @@ class Running(Protocol):
         """Call ``on_cancel`` when the call is cancelled, at once if it was. Any thread."""
         ...
 
+    def unwatch(self, on_cancel: Callable[[], object]) -> None:
+        """Do not, as `watch` was told once; any thread."""
+        ...
+
 
 _current: ContextVar[Running | None] = ContextVar("pzc_call", default=None)
 
@@ -63,7 +67,8 @@ current = _current.get
 def cancelled() -> bool:
     """True when the call that is being executed was cancelled; a long method looks at it now and then.
 
-    False outside of a call.
+    A call of another server that the method waits for is cancelled with it, one by `future` is not. False
+    outside of a call.
     """
     call = _current.get()
     return call is not None and call.cancelled

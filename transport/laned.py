@@ -62,6 +62,11 @@ class Laned(UnixExchange):
         self._in_stream = True
         self._turn_to_lane()
 
+    @property
+    def asking(self) -> str:
+        """See `Exchange.asking`."""
+        return self.asked or self._lane.msgid
+
     def _turn_to_lane(self) -> None:
         """Let the lane read on from what the stream has read too far, or the stream when that is much."""
         ahead = self.stream.take_ahead()

@@ -272,6 +272,11 @@ class Connection(Sealed):
         return self._exchange.asked
 
     @property
+    def asking(self) -> str:
+        """As `msgid`, also while `exchange` waits; any thread."""
+        return self._exchange.asking
+
+    @property
     def sent(self) -> bool:
         """The last request went out whole."""
         return self._exchange.sent
@@ -336,7 +341,7 @@ class LocalConnection:
     """
 
     kind = "inproc"
-    msgid = ""
+    msgid = asking = ""
     sent = True
     note: dict[str, Any] | None = None
 

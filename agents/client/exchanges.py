@@ -39,6 +39,7 @@ from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
 from ..here import NOT_NOW
+from . import inside
 from .abort import AbortSignal
 from .connection import Answer, Connection, LocalConnection
 from .notes import NotRun, late, note_in
@@ -162,7 +163,7 @@ class Exchanges(ABC):
                 pool = self._find(endpoint) or self._pools.of(endpoint)
                 connection = pool.take(peer, transport, deadline, here)
                 try:
-                    found = connection.exchange(content, deadline, abort)
+                    found = inside.exchange(connection, content, deadline, abort, self._call_off)
                 except BaseException as error:
                     if not self._may_have_run(error, pool, connection, content, transport, abort):
                         transport = "tcp"
@@ -229,7 +230,7 @@ class Exchanges(ABC):
             return
         options = call[1]
         if not (isinstance(options, dict) and cast("dict[str, Any]", options).get("detached")):
-            self.tell(connection.peer, {"pzc": "cancel", "id": connection.msgid})
+            self.tell(connection.peer, {"pzc": "cancel", "id": connection.asking})
 
     def _what_runs(self, connection: Connection | LocalConnection) -> dict[str, Any] | None:
         """What a call's server tells of it, which over a Unix connection is asked for."""

@@ -7,6 +7,10 @@
     free       acquire, refused                   free (LockedBy)
     free       acquire, the server dies meanwhile free (PeerLost)
     held(n)    acquire                            held(n + 1); the server is not asked
+    held(n)    a call hears LockLost              lost(n): every request still carries the token
+    lost(n)    acquire, granted by the server     held(n + 1)
+    lost(n)    acquire, refused                   lost(n) (LockedBy)
+    lost(n)    release                            as held(n)
     held(n)    release                            held(n - 1)
     held(1)    release                            returning: new calls go without the token
     returning  its calls are over                 free; the server is told
@@ -50,11 +54,12 @@ class Exclusive:
         used: True from the first `acquire` on. A request without the token then says as whom it comes
             (``as``), so that one sent by another thread while the lock is taken or given back is not
             refused because of this very lock. Only those on their way at the first `acquire` may be.
+        lost: a call has heard that the server does not know of this lock any more.
     """
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
-        self.used = self._held = False
+        self.used = self.lost = self._held = False
         self._count = 0
         self._owner = ""
         self._mutex = threading.Lock()
@@ -92,12 +97,13 @@ class Exclusive:
         """
         self._enter(served.timeout + terms["wait"])
         try:
-            if not self._count:
+            if self.lost or not self._count:
                 peer = served.need("be locked")
                 self.used = True
                 self._owner = self._take(served, peer, {"pzc": "lock", "token": self.token, **terms})
+                self._let_go()
                 self._let_go = served.client.heartbeat.hold(peer)
-                self._held = True
+                self._held, self.lost = True, False
             self._count += 1
             return self._owner
         finally:
@@ -180,7 +186,7 @@ class Exclusive:
             self._mutex.release()
 
     def _forget(self) -> None:
-        self._held = False
+        self._held = self.lost = False
         let_go, self._let_go = self._let_go, _nothing
         let_go()
 

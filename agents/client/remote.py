@@ -267,8 +267,11 @@ class RemoteObject(ServedObject):
 
         Raises:
             TypeError: for a member that is no signal.
+            MemberRefused: for one that is not there.
         """
         kind = self.kind(path)
+        if kind in ("", "property") and self.peer.dialect != PZC00:  # what no table tells
+            kind = self._learn(path).kind
         if kind not in ("", "signal", "remote"):  # an original Pizco does not tell what is a signal
             raise TypeError(f"{text(path)} of {self.target} is a {kind}, no signal")
         steps = range(len(self.root), len(path) - 1)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
 from ...discovery.records import Place
-from ...protocol.errors import AgentClosed, Refused, SerializerRefused
+from ...protocol.errors import AgentClosed, LockLost, Refused, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
@@ -196,7 +196,11 @@ class ServedObject:
 
     def read(self, reply: Reply, timeout: float | None) -> Any:
         """What a call gives that was not answered with a value."""
-        action, value = answers.read(reply, self.endpoint, self.hide_traceback)
+        try:
+            action, value = answers.read(reply, self.endpoint, self.hide_traceback)
+        except LockLost:
+            self.exclusive.lost = True
+            raise
         return self.value_of(action, value, self.peer, timeout)
 
     def value_of(self, action: str, value: Any, peer: Peer, timeout: float | None = None) -> Any:
@@ -204,6 +208,7 @@ class ServedObject:
         if action == "reference":
             return self.reference(value)
         if action in ("items", "batch"):
+            self.exclusive.lost |= isinstance(value.error, LockLost)
             for index, about in value.refs:
                 value[0][index] = self.reference(about)
         if action == "stream":

@@ -24,6 +24,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -90,12 +91,11 @@ class RemoteStream(Stays, Iterator[Any]):
     def __next__(self) -> Any:
         items = self._items
         while True:
-            try:
+            with suppress(IndexError):  # what is raised below is no consequence of that
                 return items.popleft()
-            except IndexError:
-                with self._turn:
-                    if not items:
-                        self._more()
+            with self._turn:
+                if not items:
+                    self._more()
 
     def _more(self) -> None:
         self._raise_or_stop()

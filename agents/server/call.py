@@ -239,6 +239,16 @@ class Call(QueueEntry):
         if self.cancelled:
             on_cancel()
 
+    def unwatch(self, on_cancel: Callable[[], object]) -> None:
+        """Do not, as `watch` was told once. Any thread."""
+        self._watchers = tuple(each for each in self._watchers if each is not on_cancel)
+
+    def following(self) -> Call:
+        """What is done for the same caller behind it, and was not cancelled."""
+        made = Call(self.caller, self.message)
+        made.lane, made.member = self.lane, self.member
+        return made
+
     def tell(self) -> None:
         """Cancel it, as far as it looks at that."""
         self.cancelled = True

@@ -379,6 +379,7 @@ class Dispatcher:
             self._presence.check(call.caller, token, exposed.only_reads(action, options), options.get("as"))
 
     def _after_cancel(self, call: Call) -> None:
+        set_current(call.following())  # until `_perform` ends
         try:
             if self.exposed is not None:
                 self.exposed.cancelled(call)

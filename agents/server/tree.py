@@ -258,15 +258,24 @@ class Tree:
         return [name for name in members.names(target) if within is None or name in within]
 
     def meet(self, target: object, path: Path, among: Iterable[str]) -> None:
-        """Know signals and urgent methods of what a path has led to, which may be behind properties."""
-        for name in among if len(path) > 0 else ():
+        """Know signals and urgent methods of what a path has led to, or that it led to a signal itself.
+
+        They may be behind properties.
+        """
+        if not path:
+            return
+        self._meet_signal(path, target)
+        for name in among:
             thing = members.still(target, name)
             if marks_of(members.bare(thing)).urgent:
                 self.meet_urgent((*path, name))
-            if members.is_signal(thing):
-                self._met[paths.text((*path, name))] = thing
-                if len(self._met) > MOST_SEARCHED:
-                    self._met.pop(next(iter(self._met)), None)
+            self._meet_signal((*path, name), thing)
+
+    def _meet_signal(self, path: Path, thing: object) -> None:
+        if members.is_signal(thing):
+            self._met[paths.text(path)] = thing
+            if len(self._met) > MOST_SEARCHED:
+                self._met.pop(next(iter(self._met)), None)
 
     def signals(self) -> dict[str, Any]:
         """Served signals by topic: those of `meet`, and what is reached without running anything."""

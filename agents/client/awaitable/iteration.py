@@ -29,7 +29,7 @@ class Call(Coroutine[Any, Any, Any]):
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], what: str) -> None:
-        coroutine.__qualname__ = what
+        self.__qualname__ = coroutine.__qualname__ = what  # by which tasks are shown
         self._coroutine = coroutine
         self._what = what
 

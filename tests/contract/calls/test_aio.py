@@ -308,6 +308,17 @@ def test_a_forgotten_await_is_told() -> None:
         aio.Proxy("tcp://127.0.0.1:1").ramp(1)
 
 
+def test_a_task_is_shown_with_the_call_that_it_awaits(bench: tuple[Bench, str]) -> None:
+    async def main() -> str:
+        async with proxy_of(bench[1]) as psu:
+            task = asyncio.create_task(psu.ramp(2))
+            shown = repr(task)
+            await task
+            return shown
+
+    assert f"ramp of {bench[1]}" in run(main())
+
+
 def test_an_idempotent_call_gives_its_result(bench: tuple[Bench, str]) -> None:
     async def main() -> int:
         async with proxy_of(bench[1]) as psu:

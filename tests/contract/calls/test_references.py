@@ -53,6 +53,35 @@ def test_items_and_slices_are_references(proxy: Any) -> None:
         proxy.channels[7]
 
 
+class Points:
+    """Can be iterated, and has no length."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((1, 2, 3))
+
+
+class Trace:
+    """Has points, and gives an iterator."""
+
+    def __init__(self) -> None:
+        self.points = Points()
+
+    def doubled(self) -> Iterator[int]:
+        """Of each point."""
+        return map((2).__mul__, self.points)
+
+
+def test_what_can_be_iterated_and_has_no_length_is_listed() -> None:
+    with racked(Trace(), key=KEY) as trace:
+        assert (list(trace.points), [*trace.points, 4]) == ([1, 2, 3], [1, 2, 3, 4])
+        assert list(trace.doubled()) == [2, 4, 6]
+
+
+def test_what_has_no_length_says_so_as_python_does(proxy: Any) -> None:
+    with pytest.raises(TypeError, match="ch1"):
+        len(proxy.ch1)
+
+
 def test_values_and_items_of_a_mapping_are_lists_of_what_stays_at_the_server(proxy: Any) -> None:
     assert [each.number for each in proxy.by_name.values()] == [1, 2]
     assert {key: each.number for key, each in proxy.by_name.items()} == {"one": 1, "two": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -46,6 +47,29 @@ class Output:
     @urgent
     def stop(self) -> str:
         return "stopped"
+
+
+class RampedDown(Output):
+    """Goes down step by step, as long as nobody stops that."""
+
+    def off(self) -> None:
+        for _ in range(3):
+            if cancelled():
+                return
+        self.switched_off.set()
+
+
+class Awaited(Output):
+    """The same in coroutines."""
+
+    @on_cancel("off")
+    async def ramp(self) -> None:  # type: ignore[override]
+        self.running.set()
+        await asyncio.sleep(2 * TIMEOUT)
+
+    async def off(self) -> None:  # type: ignore[override]
+        await asyncio.sleep(0.01)
+        self.switched_off.set()
 
 
 class Misspelt(Output):
@@ -210,6 +234,17 @@ def test_the_first_call_that_is_cancelled_is_followed_by_what_on_cancel_names(
     assert psu.first.running.wait(TIMEOUT)
     ramp.cancel()
     assert psu.first.switched_off.wait(TIMEOUT)
+
+
+@pytest.mark.parametrize("kind", [RampedDown, Awaited])
+def test_what_follows_a_cancelled_call_is_not_cancelled_itself(kind: type[Output]) -> None:
+    output = kind()
+    with Server(output, protocol=Protocol(KEY)) as server:
+        with Proxy(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as remote:
+            ramp = remote.ramp.future()
+            assert output.running.wait(TIMEOUT)
+            ramp.cancel()
+            assert output.switched_off.wait(TIMEOUT)
 
 
 def test_what_is_released_while_a_call_of_it_waits_is_there_for_that_call(

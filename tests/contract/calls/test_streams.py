@@ -70,6 +70,12 @@ def test_the_exception_of_a_generator_comes_behind_its_items(scanning: tuple[Sca
     assert list(stream) == []
 
 
+def test_the_exception_of_a_generator_tells_of_nothing_but_itself(scanning: tuple[Scanner, Proxy]) -> None:
+    with pytest.raises(ValueError, match="out of range") as raised:
+        list(scanning[1].break_at(10))
+    assert raised.value.__context__ is None
+
+
 def test_a_closed_stream_closes_its_generator_and_ends(scanning: tuple[Scanner, Proxy]) -> None:
     scanner, proxy = scanning
     stream = proxy.endless()

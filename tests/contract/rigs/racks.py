@@ -129,7 +129,9 @@ def _number(given: Any) -> Any:
 
 
 @contextlib.contextmanager
-def racked(rack: Rack, *, key: str = "", transport: str = "tcp", serializer: str = "pickle") -> Iterator[Any]:
+def racked(
+    rack: object, *, key: str = "", transport: str = "tcp", serializer: str = "pickle"
+) -> Iterator[Any]:
     """A proxy of a served rack."""
     protocol = Protocol(key, serializer)
     with (
