@@ -148,7 +148,8 @@ def as_value(content: object) -> Value:
         return _array_value(content)
     if isinstance(content, bool | np.bool_):
         return Value(value_bool=bool(content))
-    if isinstance(content, int | np.integer) and -_INT64 <= content < _INT64:
+    is_time = isinstance(content, np.timedelta64)  # which NumPy takes for an integer
+    if isinstance(content, int | np.integer) and not is_time and -_INT64 <= content < _INT64:
         return Value(value_long=int(content))
     if isinstance(content, float | np.floating):
         return Value(value_double=float(content))

