@@ -28,11 +28,11 @@ from typing import Any
 
 from ..protocol.errors import LocalProtocolError
 from ..protocol.keyring import Key
-from .asking import MAX_ASKS
 from .datagrams import MAX_DATAGRAM, batches, fitting, write
 from .hidden import Hiding
 from .names import Pattern, check_partition
 from .outbox import REPEATS, Out, Outbox, Outgoing
+from .queries import MAX_ASKS
 from .reach import Reach, seen_from
 from .records import (
     Advertise,

@@ -30,11 +30,11 @@ from collections.abc import Callable, Iterable
 
 from ..protocol import limits
 from ..protocol.quotas import Quotas, Shares
-from .asking import Asking
 from .deadlines import Deadlines
 from .events import Appeared, Changed, Conflict, Event, Process, Reason, Source, Vanished
 from .index import Claims, Index, Key, key_of
 from .peers import Peer, View
+from .queries import Queries
 from .records import Announcement, Bye, Entry, Kind, Record, Subscribe, TopicRecord, joined
 
 SILENCE = 3.95
@@ -92,7 +92,7 @@ class Directory:
         self._key_id = key_id
         self._claims, self._now = Claims(), 0.0
         self._silence = Deadlines[_ViewKey]()
-        self._asking = Asking(chance)
+        self._queries = Queries(chance)
         self._doubts: dict[bytes, set[tuple[Key, Key]]] = {}
 
     def __len__(self) -> int:
@@ -163,7 +163,7 @@ class Directory:
             return self._count("own")
         if isinstance(said, Subscribe):
             for process in said.processes:
-                self._asking.others_ask(process, now)
+                self._queries.others_ask(process, now)
         skew = said.sent / 1000 - wall
         fresh = self.max_skew is None or abs(skew) <= self.max_skew
         events: list[Event] = []
@@ -207,12 +207,12 @@ class Directory:
     @property
     def next_deadline(self) -> float | None:
         """When to call `tick` and `asks` next, in monotonic seconds; None while nobody is known."""
-        times = self._silence.next, self._asking.next, self._claims.next
+        times = self._silence.next, self._queries.next, self._claims.next
         return min((time for time in times if time is not None), default=None)
 
     def asks(self, now: float) -> list[bytes]:
         """Processes that should be asked for all their entries now, at most 32."""
-        return self._asking.due(now)
+        return self._queries.due(now)
 
     def lost(self, process: bytes) -> list[Event]:
         """The registry says that a process is not there any more."""
@@ -294,9 +294,9 @@ class Directory:
         if view.overfull:
             self._count("entries_full")
         if peer.to_ask:
-            self._asking.missing(peer.process, now)
+            self._queries.missing(peer.process, now)
         else:
-            self._asking.done(peer.process)
+            self._queries.done(peer.process)
         return self._rebuilt(peer, touched, "withdrawn") if touched else []
 
     def _forget(self, peer: Peer, reason: Reason) -> list[Event]:
@@ -304,7 +304,7 @@ class Directory:
         for (source, number), view in peer.views.items():
             self._silence.drop((peer.process, source, number))
             self._held.add(peer.key_id, -len(view.records))
-        self._asking.done(peer.process)
+        self._queries.done(peer.process)
         self._doubts.pop(peer.process, None)
         del self._peers[peer.process]
         self._met.add(peer.key_id, -1)

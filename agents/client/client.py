@@ -20,8 +20,8 @@ from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, reply_of
 from ...protocol.values import TRAVELLING
-from ...transport.channels import TOLD_AFTER, TOLD_FOR
 from ...transport.counters import Counters
+from ...transport.dealer_socket import TOLD_AFTER, TOLD_FOR
 from ...transport.exchange import UnixExchange
 from ...transport.executor import NO_THREAD, Executor
 from ...transport.loop import Loop

@@ -28,8 +28,8 @@ from ...protocol.errors import PeerLost
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...transport import families, greeting
-from ...transport.channels import Channel
 from ...transport.counters import Counters
+from ...transport.dealer_socket import DealerSocket
 from ...transport.endpoints import is_direct, is_named, split
 from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
@@ -312,8 +312,8 @@ class Pools:
         if is_named(families.place(peer.endpoint)):
             host, _ = split(peer.endpoint)
             raise PeerLost(f"{peer.endpoint} cannot be reached: no address of host {host} is known here")
-        channel = Channel(self._loop.context, peer.endpoint)
-        return Connection(channel, "tcp", peer, self._protocol, self._own(peer), self._counters)
+        dealer = DealerSocket(self._loop.context, peer.endpoint)
+        return Connection(dealer, "tcp", peer, self._protocol, self._own(peer), self._counters)
 
     def sealed(self, peer: Peer) -> Sealed:
         """What makes and reads the messages of a ZeroMQ connection that is somebody else's."""

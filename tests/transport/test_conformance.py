@@ -17,7 +17,7 @@ from pzc import AgentClosed, CallTimeout, PeerLost
 from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import Buffer
 from pzc.testing import memory_pair
-from pzc.transport.channels import Channel
+from pzc.transport.dealer_socket import DealerSocket
 from pzc.transport.stream import Stream
 from pzc.transport.transport import Transport
 
@@ -122,7 +122,7 @@ def _tcp(stack: ExitStack) -> Ends:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     stack.callback(context.destroy, 0)
     far = FarRouter(context)
-    return Channel(context, far.endpoint), far
+    return DealerSocket(context, far.endpoint), far
 
 
 def _memory(stack: ExitStack) -> Ends:

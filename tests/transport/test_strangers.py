@@ -11,7 +11,7 @@ import pytest
 
 from pzc import Agent, Protocol
 from pzc.protocol.errors import LocalProtocolError
-from pzc.transport.channels import Channel
+from pzc.transport.dealer_socket import DealerSocket
 
 from tests.contract.rigs.calling import TIMEOUT, until
 from tests.contract.rigs.peers import BareSubscriber
@@ -70,7 +70,7 @@ def test_a_frame_beyond_the_bound_ends_its_connection(agent: Agent) -> None:
 
 
 def test_a_content_beyond_the_bound_is_refused_where_it_would_be_sent(agent: Agent) -> None:
-    channel = Channel(agent.loop.context, agent.rep_endpoint)
+    dealer = DealerSocket(agent.loop.context, agent.rep_endpoint)
     with pytest.raises(LocalProtocolError, match="more than goes over TCP"):
-        channel.send(message(bytes((1 << 20) + 1)), soon())
-    channel.close()
+        dealer.send(message(bytes((1 << 20) + 1)), soon())
+    dealer.close()

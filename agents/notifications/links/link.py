@@ -40,10 +40,10 @@ from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
-from .asking import RETRY, Asked, Asking
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
 from .inside import Inside
 from .intake import Intake
+from .interest_requests import RETRY, Asked, InterestRequests
 from .mailbox import MailboxIntake
 from .reader_transports import LinkOver, ReaderTransport, Received, expected
 from .reception import Reception
@@ -87,7 +87,7 @@ class Link:
         self._mutex, self._attempting = threading.Lock(), threading.Lock()
         self._shares = Roster()
         make = LinkShare if mailbox is None else MailboxShare
-        self._asking = Asking(self._shares, self._receiver.helpers.submit, make)
+        self._requests = InterestRequests(self._shares, self._receiver.helpers.submit, make)
         self._tenure, self._parked = 0, False
         self._over, self._finished = threading.Event(), threading.Event()
         self._last_word: Future[LinkMessage] | None = None
@@ -118,7 +118,7 @@ class Link:
 
     def _begin_anew(self, peer: Peer) -> None:
         self._link = secrets.token_hex(16)
-        self._asking.anew()
+        self._requests.anew()
         made = self._protocol, peer, self._carriers.counters, self._on_news, self._loop.call, self._shares
         mail = self.mailbox is not None
         self._intake = MailboxIntake(*made) if mail else Intake(*made, self._loop.call_later)
@@ -148,10 +148,10 @@ class Link:
                 if self._over.is_set():
                     raise SubscriptionClosed("the link has ended")
                 bound = self._shares.bound
-                self._asking.want(subscription, confirmed)
+                self._requests.want(subscription, confirmed)
             if self.mailbox is not None and self._shares.bound > bound:
                 self._acknowledgements.say(always=True)  # the poll that waits allows for less
-            self._asking.say()
+            self._requests.say()
             confirmed.result(max(0.0, deadline - monotonic()))
         except TimeoutError as exc:
             self.remove(subscription)
@@ -169,13 +169,13 @@ class Link:
         with self._mutex:
             if self._over.is_set():
                 return
-            had = self._asking.forget(subscription)
+            had = self._requests.forget(subscription)
             if last := not self._shares:
                 self._over.set()
         if last:
             self._hang_up()
         elif had and not self._parked:
-            self._asking.say()
+            self._requests.say()
             self._intake.flow()
 
     def park(self, subscriptions: set[Subscription]) -> None:
@@ -214,17 +214,17 @@ class Link:
         self._transport, self._lost, self._tenure = transport, False, answer.tenure
         self._watch()
         read = partial(intake.retained, trusts=transport.kind == "inproc")
-        self._asking.attach(Asked(transport, self.peer, self._link, answer.epoch, read, intake.flow))
+        self._requests.attach(Asked(transport, self.peer, self._link, answer.epoch, read, intake.flow))
         self._acknowledgements.say()
         transport.listen(self._reception)
-        self._asking.say()
+        self._requests.say()
 
     def _broke(self, transport: ReaderTransport, reason: BaseException) -> None:
         transport.close()
         with self._mutex:
             current = self._transport
             self._transport = None if transport is current else current
-        self._asking.lose(transport)
+        self._requests.lose(transport)
         if current is not transport or self._over.is_set():
             return
         logger.info("%r was lost: %s", self, reason)
@@ -366,7 +366,7 @@ class Link:
     def _hang_up(self) -> None:
         transport = self._transport
         if transport is not None:
-            self._asking.lose(transport)
+            self._requests.lose(transport)
             try:
                 self._last_word = transport.ask(self._reports.last() or Close(self._link))
             except PzcError as exc:

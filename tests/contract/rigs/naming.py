@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pzc import Agent, Key, Server, discover
-from pzc.discovery.datagrams import write
-from pzc.discovery.interfaces import LOOPBACK
-from pzc.discovery.multicast import Multicast
-from pzc.discovery.records import Heartbeat
-from pzc.discovery.site import GROUP
-from pzc.transport.settings import load
+from pzc import Agent, Server, discover
 
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.processes import Hand, Workers
 
+CLOCK_OFF = """
+import sys, time
+real, ahead = time.time, float(sys.argv[1])
+time.time = lambda: real() + ahead
+time.time_ns = lambda: int(time.time() * 10**9)
+from pzc import Agent
+print("begun", flush=True)
+while True:
+    with Agent(name="elsewhere"):
+        time.sleep(0.05)
+"""
 REGISTRY = [sys.executable, "-P", "-m", "pzc", "registry", "--bind", "tcp://127.0.0.1:0", "--json"]
 
 
@@ -41,25 +44,16 @@ def registry() -> Iterator[str]:
 
 @contextmanager
 def saying_by_a_clock_that_is_off(seconds: float, secret: str) -> Iterator[None]:
-    """A process that says on loopback all the time that it lives, and whose clock is so far ahead."""
-    port, process, over = load()["PZC_DISCOVERY_PORT"], os.urandom(16), threading.Event()
-    sending = Multicast(GROUP, port, [LOOPBACK])
-
-    def say() -> None:
-        for number in itertools.count():
-            sent = int((time.time() + seconds) * 1000)
-            sending.send(write(Heartbeat(process, 1, number, sent, "", 0, 0, 0, 0), Key(secret)), LOOPBACK)
-            if over.wait(0.05):
-                return
-
-    saying = threading.Thread(target=say)
-    saying.start()
-    try:
-        yield
-    finally:
-        over.set()
-        saying.join()
-        sending.close()
+    """A process whose clock is so far ahead, and in which agents of one name come and go."""
+    command = [sys.executable, "-P", "-c", CLOCK_OFF, str(seconds)]
+    environment = {**os.environ, "PZC_KEY": secret}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline()
+            yield
+        finally:
+            process.kill()
 
 
 class Instrument:

@@ -1,4 +1,4 @@
-"""Asking: which processes to ask for what is missing of them, and when."""
+"""Queries: which processes to ask for what is missing of them, and when."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_ASKS = 32
 _FIRST, _LONGEST, _LATEST = 0.25, 2.0, 2.5
 
 
-class Asking:
+class Queries:
     """A process is asked 50 to 150 ms after something of it was missed, then after 0.25, 0.5, 1, 2, 2, ... s.
 
     Each pause is up to a quarter shorter or longer. It begins anew when somebody else asks, as the answer may

@@ -1,6 +1,6 @@
-"""Channels: DEALER sockets in the REQ role, one user at a time.
+"""DealerSocket: a DEALER socket in the REQ role, one user at a time.
 
-A call sends and waits on its channel in its own thread, and is alone with it. libzmq ends the process when
+A call sends and waits on its socket in its own thread, and is alone with it. libzmq ends the process when
 two threads use a socket at once. So whoever uses it holds it, and `close` elsewhere only tells it so::
 
     state     event                           next
@@ -60,11 +60,11 @@ _WHY: dict[int, str] = {
 """What the first event of a try that failed tells."""
 
 
-class Channel:
+class DealerSocket:
     """One DEALER socket speaking the REQ envelope to one endpoint; a `Transport`. Any thread may close it.
 
     libzmq's IMMEDIATE, which never queues for a peer that is away, is not used: it also drops a reply
-    that arrived just before its connection ended. What is queued goes with the channel, at the latest
+    that arrived just before its connection ended. What is queued goes with the socket, at the latest
     when the call ends; the socket's monitor tells whether anybody was there, and whether the connection
     broke during the call.
 
@@ -238,7 +238,7 @@ class Channel:
     def idle(self) -> bool:
         """False when its peer has gone, even if somebody is there again, or sent what nobody asked for.
 
-        After it has gone a new channel connects sooner, and another agent may be there.
+        After it has gone a new socket connects sooner, and another agent may be there.
         """
         if not self._held.acquire(blocking=False):
             return False
@@ -277,7 +277,7 @@ class Channel:
 
     def _elsewhere(self) -> AgentClosed:
         """Whoever has it closes it just now, or was left behind when this process was forked."""
-        return AgentClosed(f"the channel to {self.endpoint} was closed here")
+        return AgentClosed(f"the connection to {self.endpoint} was closed here")
 
     def _release(self) -> None:
         self._socket.disable_monitor()

@@ -1,4 +1,4 @@
-"""Asking: one link's subscriptions become interests of its publisher, which confirms or refuses each."""
+"""InterestRequests: a link's subscriptions become interests of its publisher, which confirms or refuses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     begun: Callable[[], object]
 
 
-class Asking:
+class InterestRequests:
     """Safe from any thread.
 
     Args:
