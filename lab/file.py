@@ -38,7 +38,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -200,7 +200,7 @@ def read_lab(path: Path) -> LabFile:
     """
     path = located(path)
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        given = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin with a mark
     except OSError as exc:
         todo = "; name another one, or let pzc demo write one" if isinstance(exc, FileNotFoundError) else ""
         raise ConfigError(f"lab file {path} cannot be read: {exc.strerror}{todo}") from exc
@@ -241,7 +241,17 @@ def _made(kind: type[Table], table: object, where: str) -> Table:
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as exc:
-        raise ConfigError(f"{where}: {exc}".replace(" - at `$.", " for `")) from None
+        told = f"{where}: {exc}".replace(" - at `$.", " for `")
+        raise ConfigError(told + _words(kind, cast("dict[str, object]", table))) from None
+
+
+def _words(kind: type[Table], table: dict[str, object]) -> str:
+    """What may stand where another word does."""
+    for key, annotation in get_type_hints(kind).items():
+        known, word = get_args(annotation), table.get(key)
+        if get_origin(annotation) is Literal and isinstance(word, str) and word not in known:
+            return f"; {hint(word, known)}"
+    return ""
 
 
 def _check(file: LabFile) -> None:

@@ -127,7 +127,8 @@ SERVER = '[server.psu]\nobject = "fractions:Fraction"\n'
         ("[server.psu]\nobject = 'fractions'", "is not MODULE:CLASS"),
         ("[server.psu]\nobject = 'nowhere.at.all:Class'", "there is no module nowhere.at.all"),
         (f"{SERVER}bind = 'tcp://:5'", "is not an endpoint"),
-        (f"{SERVER}restart = 'sometimes'", "restart"),
+        (f"{SERVER}restart = 'sometimes'", "`restart`; known are always, never, on-failure"),
+        (f"{SERVER}restart = 'allways'", "`restart`; did you mean always"),
         (f"{SERVER}concurrency = 'many'", "concurrency"),
         (f"{SERVER}args = [1979-05-27]", "cannot be handed on"),
         (f"{SERVER}kwargs = {{ limits = [0, inf] }}", "expected a finite number"),
@@ -156,6 +157,10 @@ def test_what_cannot_be_is_told_with_file_table_and_key(folder: Path, text: str,
     with pytest.raises(PzcError, match=told) as caught:
         units(folder, text)
     assert str(folder / "lab.toml") in str(caught.value)
+
+
+def test_a_file_may_begin_with_the_mark_of_its_encoding(folder: Path) -> None:
+    assert set(units(folder, f"\ufeff{SERVER}")) == set(units(folder, SERVER))
 
 
 def test_an_empty_expose_lets_nothing_be_used(folder: Path) -> None:
