@@ -295,7 +295,7 @@ class Subscribing:
     def _confirm(self, peer: Peer, topic: str, mark: str, deadline: float) -> None:
         content = {"pzc": "placed", "mark": mark, "topic": topic}
         while True:
-            left = deadline - time.monotonic()
+            left = max(0.0, deadline - time.monotonic())
             try:
                 answer: object = self._client.request(peer.endpoint, content, left).content
             except CallTimeout as exc:
