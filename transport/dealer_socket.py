@@ -58,7 +58,6 @@ _WHY: dict[int, str] = {
     "and is that its port?",
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "something else than an agent is there; is that its port?",
     zmq.EVENT_DISCONNECTED: "whoever accepts connections there ends them at once; is that an agent's port?",
-    zmq.EVENT_CONNECT_RETRIED: "no machine of that name is known here; is it spelt right?",
 }
 """What the first event of a try that failed tells."""
 
@@ -229,7 +228,7 @@ class DealerSocket:
             event = receive_event(self._monitor).event
             there = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
             if not (self._there or there or self._failing):
-                self._why = _WHY[event]
+                self._why = _WHY.get(event, "")
             self._failing = not there and event != zmq.EVENT_CONNECT_RETRIED
             self._broke = self._broke or (self._there and not there)
             self._there = there

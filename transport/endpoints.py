@@ -145,7 +145,7 @@ def beside(endpoint: str) -> str:
 def is_named(endpoint: str) -> bool:
     """True for a tcp endpoint with a host name, which has to be looked up."""
     host, port = split(endpoint)
-    return bool(host) and port.isdecimal() and _address(host) is None
+    return bool(host) and host != "*" and port.isdecimal() and _address(host) is None
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> str:

@@ -130,7 +130,7 @@ def settle(endpoint: str, deadline: float, closed: threading.Event | None = None
     until = deadline if families.place(endpoint) == endpoint else time.monotonic() + patience
     places: list[str] = []
     while not places:
-        with contextlib.suppress(TimeoutError, RuntimeError):  # the latter where no thread is left
+        with contextlib.suppress(TimeoutError):
             places = _look_ups.of(host, int(port)).result(min(_SLICE, _left(until)))
         if not places and (not _left(until) or (closed and closed.wait(min(_SLICE, _left(until))))):
             return
@@ -153,15 +153,17 @@ class _LookUps(Table):
         self._under_way: dict[tuple[str, int], Future[list[str]]] = {}
 
     def of(self, host: str, port: int) -> Future[list[str]]:
-        """An endpoint for each family of a host name; RuntimeError where no thread is left."""
+        """An endpoint for each family of a host name; looked up here and now where no thread is left."""
         with self.lock:
             found = self._under_way.get((host, port))
-            if found is None:
-                found = Future[list[str]]()
-                # Daemon: nothing else can end a look-up.
-                run = partial(self._look_up, host, port, found)
-                threading.Thread(target=run, name="pzc-look-up", daemon=True).start()
-                self._under_way[host, port] = found
+            if found is not None:
+                return found
+            found = self._under_way[host, port] = Future[list[str]]()
+        begun = partial(self._look_up, host, port, found)
+        try:  # daemon: nothing else can end a look-up
+            threading.Thread(target=begun, name="pzc-look-up", daemon=True).start()
+        except RuntimeError:
+            begun()
         return found
 
     def _look_up(self, host: str, port: int, found: Future[list[str]]) -> None:

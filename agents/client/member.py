@@ -54,7 +54,8 @@ class Member(RemoteReference):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or self._proxy_has_members():
             return super().__getattr__(name)
-        near = hint(name, offered(self._proxy_kind()), otherwise="it has")
+        usual = [each for each in offered(self._proxy_kind()) if not each.startswith("_")]
+        near = hint(name, usual, otherwise="it has")
         raise MemberRefused(f"{self.__name__!r} is a {self._proxy_kind()}, which has no {name!r}; {near}")
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -311,7 +311,11 @@ class Pools:
         settle(peer.endpoint, deadline, self._abort)
         if is_named(families.place(peer.endpoint)):
             host, _ = split(peer.endpoint)
-            raise PeerLost(f"{peer.endpoint} cannot be reached: no address of host {host} is known here")
+            error = PeerLost(
+                f"{peer.endpoint} cannot be reached: no address of {host} is known here; is it spelt right?"
+            )
+            error.absent = True
+            raise error
         dealer = DealerSocket(self._loop.context, peer.endpoint)
         return Connection(dealer, "tcp", peer, self._protocol, self._own(peer), self._counters)
 

@@ -199,12 +199,12 @@ class Naming:
         places = self.places(target)
         here = [place for place in places if place.partition == self._site.partition]
         self._ask(here)
-        entry = self._wait(here, begun + min(ANSWERED, seconds), first=True)
-        pause = AGAIN
-        while entry is None and (now := time.monotonic()) < begun + seconds:
+        entry = self._wait(here, begun + min(ANSWERED, seconds), first=True) if here else None
+        pause, all_asked = AGAIN, len(here) == len(places)
+        while entry is None and ((now := time.monotonic()) < begun + seconds or not all_asked):
             self._ask(places)
             entry = self._wait(places, min(now + pause, begun + seconds))
-            pause *= 2
+            pause, all_asked = 2 * pause, True
         if entry is None:
             waited = time.monotonic() - begun
             heard = list(self._open.values())

@@ -147,7 +147,7 @@ CANNOT: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("told", CANNOT)
 def test_what_cannot_be_done_with_a_thing_is_told_in_words(told: str) -> None:
     with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu:
-        with pytest.raises(PzcError) as error:
+        with pytest.raises((PzcError, TypeError)) as error:  # of a length Python wants the latter
             CANNOT[told](psu)
     assert str(error.value) == told
 
