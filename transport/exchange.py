@@ -103,8 +103,13 @@ class Exchange:
         with self._sending:
             now, count = time_ns() // 1_000_000, self._count()
             frames = session.seal(content, now, count, serializer=serializer, packed=packed)
-            transport.send(frames, deadline)
-        self.asked, self.sent = str(frames[3], "ascii"), True
+            self.asked = str(frames[3], "ascii")  # its server may have it before the next line is reached
+            try:
+                transport.send(frames, deadline)
+            except BaseException:
+                self.asked = ""
+                raise
+        self.sent = True
         return self.receive(deadline, closed)
 
     def send(
