@@ -53,7 +53,9 @@ def test_a_proxy_of_a_port_where_nobody_listens_is_refused_long_before_its_timeo
 
 
 def test_a_host_that_nobody_knows_is_told_long_before_the_timeout() -> None:
-    with pytest.raises(PeerLost, match=r"no address of no-such-host\.invalid is known here; is it spelt right"):
+    with pytest.raises(
+        PeerLost, match=r"no address of no-such-host\.invalid is known here; is it spelt right"
+    ):
         Proxy("tcp://no-such-host.invalid:5555", timeout=LONG)
 
 
