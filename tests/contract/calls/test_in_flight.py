@@ -4,6 +4,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,13 +74,16 @@ def test_a_call_that_was_sent_ends_with_its_own_timeout(proxy: Proxy, notes: Not
 
 @pytest.mark.usefixtures("beside_originals")
 @pytest.mark.parametrize("dialect", ["PZC01", "PZC00"])
-def test_a_server_that_is_killed_is_told_long_before_the_call_would_time_out(dialect: str) -> None:
+def test_a_server_that_is_killed_is_told_long_before_the_call_would_time_out(
+    tmp_path: Path, dialect: str
+) -> None:
     with ServerProcess() as killed:
         with proxied(
             killed.endpoint, timeout=10 * TIMEOUT, protocol=Protocol(KEY, dialect=dialect)
         ) as asking:
             assert asking.pid.future().result(TIMEOUT) == killed.process.pid
-            future = asking.step.future(10 * TIMEOUT)
+            future = asking.stall.future(str(tmp_path / "notes"), 10 * TIMEOUT)
+            until((tmp_path / "notes").exists)
             killed.kill()
             with pytest.raises(PeerLost, match=f"{killed.endpoint} was lost during the call"):
                 future.result(TIMEOUT)
