@@ -153,7 +153,7 @@ def test_a_registry_that_stood_still_takes_nobody_for_dead(registry: Registry, a
     agent.request(registry.rep_endpoint, _tell(process, _key()))
 
     def stand_still() -> None:
-        state.hear(process, state.owner, Views(), time.monotonic() - SILENCE + LOOK)
+        state.hear(process, state.owner, Views(), time.monotonic() - SILENCE + 1.5 * LOOK)
         threading.Event().wait(2 * LOOK)
 
     registry.loop.run(stand_still)

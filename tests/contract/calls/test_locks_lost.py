@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pzc import LockedBy, LockLost, Protocol, Server, batch, lock
+from pzc import LockedBy, LockLost, PeerLost, Protocol, Server, batch, lock
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, Instrument, proxied
 
@@ -25,6 +25,14 @@ WAYS = {
     "future": lambda psu: psu.ramp.future(2).result(TIMEOUT),
     "batch": in_a_batch,
 }
+
+
+def met_anew(ask: Callable[[Any], object], psu: Any) -> object:
+    """The first future may go with the connection to the server that was stopped."""
+    try:
+        return ask(psu)
+    except PeerLost:
+        return ask(psu)
 
 
 @contextmanager
@@ -47,7 +55,7 @@ def test_a_lock_that_was_lost_can_be_taken_again_before_it_is_given_back(
         held = lock(psu)
         with restarted(server), held:
             with pytest.raises(LockLost):
-                ask(psu)
+                met_anew(ask, psu)
             with pytest.raises(LockLost):  # until it is taken again
                 ask(psu)
             with lock(psu):
