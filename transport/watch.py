@@ -118,6 +118,8 @@ class Watch:
             with contextlib.suppress(OSError), stdlib_socket.socket(fileno=os.dup(descriptor)) as connection:
                 if str(connection.getsockname()[1]) == split(self._endpoint)[1]:  # else it is over
                     info = connection.getsockopt(stdlib_socket.IPPROTO_TCP, _INFO, _ACKED.size)
+                    if len(info) < _ACKED.size:  # an older kernel tells less
+                        continue
                     (self._acked[descriptor],) = _ACKED.unpack(info)
                     if not zmq.zmq_poll([(connection.fileno(), zmq.POLLOUT)], 0):
                         full.add(descriptor)

@@ -115,7 +115,7 @@ def expecting(client: Client, agent_id: str) -> Meet:
     return meet
 
 
-def settle(endpoint: str, deadline: float, closed: threading.Event | None = None) -> None:
+def settle(endpoint: str, deadline: float, closed: threading.Event) -> None:
     """Find out where a host name leads to somebody, unless that is known; any thread but the I/O's.
 
     Args:
@@ -132,7 +132,7 @@ def settle(endpoint: str, deadline: float, closed: threading.Event | None = None
     while not places:
         with contextlib.suppress(TimeoutError):
             places = _look_ups.of(host, int(port)).result(min(_SLICE, _left(until)))
-        if not places and (not _left(until) or (closed and closed.wait(min(_SLICE, _left(until))))):
+        if not places and (not _left(until) or closed.wait(min(_SLICE, _left(until)))):
             return
     chosen = places[0]
     if len(places) > 1:

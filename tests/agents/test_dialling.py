@@ -163,8 +163,8 @@ def test_whoever_needs_a_name_waits_for_the_look_up_that_is_under_way(
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     for _ in range(3):
-        settle("tcp://far.example:5555", 0.0)
+        settle("tcp://far.example:5555", 0.0, threading.Event())
     assert asked == ["far.example"]
     answered.set()
     assert ended.wait(TIMEOUT)
-    wait_until(lambda: settle("tcp://far.example:5555", 0.0) is None and len(asked) > 1)
+    wait_until(lambda: settle("tcp://far.example:5555", 0.0, threading.Event()) is None and len(asked) > 1)

@@ -18,7 +18,7 @@ from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.processes import Hand, Workers
 
 CLOCK_OFF = """
-import sys, time
+import sys, threading, time
 real, ahead = time.time, float(sys.argv[1])
 time.time = lambda: real() + ahead
 time.time_ns = lambda: int(time.time() * 10**9)
@@ -26,7 +26,7 @@ from pzc import Agent
 print("begun", flush=True)
 while True:
     with Agent(name="elsewhere"):
-        time.sleep(0.05)
+        threading.Event().wait(0.05)
 """
 REGISTRY = [sys.executable, "-P", "-m", "pzc", "registry", "--bind", "tcp://127.0.0.1:0", "--json"]
 
