@@ -40,7 +40,7 @@ from .framing import (
 )
 from .lending import Lending
 from .transport import plain_memory
-from .unix import FOREVER, NO_SIGNAL, NO_WAIT, RECEIVING, SENDING, SLICE, UnixEnd
+from .unix import NO_WAIT, QUICK, RECEIVING, SENDING, UnixEnd
 
 _pack, _unpack, _HEAD_SIZE = HEAD.pack, HEAD.unpack_from, HEAD.size
 _PIECE = 1 << 16  # sent at once, so that a peer that takes little at a time cannot stretch a deadline
@@ -48,6 +48,7 @@ _ONE_FD = sockets.CMSG_LEN(4) if machine.LANE else 0  # CMSG_SPACE would have ro
 _PEEK = NO_WAIT | int(sockets.MSG_PEEK)
 _HUNG_UP = getattr(select, "POLLRDHUP", 0)
 _CLOEXEC = int(getattr(sockets, "MSG_CMSG_CLOEXEC", 0))
+_TAKE = _CLOEXEC | NO_WAIT
 
 
 class Send(Protocol):
@@ -128,11 +129,10 @@ class Stream(UnixEnd):
         try:
             if not (self._rest or self._ended):
                 left = deadline - monotonic()
-                wait = left if left < SLICE or left == FOREVER else SLICE
                 try:
-                    if wait != self._waits[RECEIVING]:
-                        self._limit(RECEIVING, wait)
-                    self._rest, rights, flags, _ = self._receive_bytes(INLINE, _ONE_FD, _CLOEXEC)
+                    self._rest, rights, flags, _ = self._receive_bytes(
+                        INLINE, _ONE_FD, _CLOEXEC if left > QUICK else _TAKE
+                    )
                 except OSError:
                     rights, flags = (), _CLOEXEC
                 if rights or flags != _CLOEXEC:
@@ -292,9 +292,9 @@ class Stream(UnixEnd):
         rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, struct.pack("i", fd))] if fd >= 0 else []
         while data:
             if rights:
-                attempt = partial(self._socket.sendmsg, [data[:_PIECE]], rights, NO_SIGNAL)
+                attempt = partial(self._socket.sendmsg, [data[:_PIECE]], rights, NO_WAIT)
             else:
-                attempt = partial(self._send_bytes, data[:_PIECE], NO_SIGNAL)
+                attempt = partial(self._send_bytes, data[:_PIECE], NO_WAIT)
             data, rights = data[self._wait(SENDING, attempt, deadline) :], []
 
     def _read(self, deadline: float, closed: threading.Event | None) -> list[Buffer]:
@@ -327,7 +327,7 @@ class Stream(UnixEnd):
     def _take(self, size: int, deadline: float, closed: threading.Event | None) -> bytes:
         while len(self._rest) - self._at < size:
             data, rights, flags, _ = self._wait(
-                RECEIVING, partial(self._receive_bytes, INLINE, _ONE_FD, _CLOEXEC), deadline, closed
+                RECEIVING, partial(self._receive_bytes, INLINE, _ONE_FD, _TAKE), deadline, closed
             )
             self._fds.keep(rights, flags)
             if not data:
@@ -344,7 +344,8 @@ class Stream(UnixEnd):
         view[: len(ready)] = ready
         view = view[len(ready) :]
         while view:
-            received = self._wait(RECEIVING, partial(self._socket.recv_into, view), deadline, closed)
+            attempt = partial(self._socket.recv_into, view, 0, NO_WAIT)
+            received = self._wait(RECEIVING, attempt, deadline, closed)
             if not received:
                 raise self.gone(RECEIVING)
             view = view[received:]

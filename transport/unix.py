@@ -18,11 +18,13 @@ from ..protocol.frames import Buffer
 SLICE = 0.2
 """A waiting call looks at most this many seconds later whether its agent was stopped."""
 
+QUICK = 0.003
+"""A receive waits so long within the kernel at first, which makes up to 8 ms of it."""
+
 FOREVER = math.inf
-RECEIVING, SENDING = sockets.SO_RCVTIMEO, sockets.SO_SNDTIMEO
+RECEIVING, SENDING = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 # Plain numbers: to combine the members of the enumeration takes longer than to send.
-NO_SIGNAL = int(getattr(sockets, "MSG_NOSIGNAL", 0))
-NO_WAIT = int(getattr(sockets, "MSG_DONTWAIT", 0)) | NO_SIGNAL
+NO_WAIT = int(getattr(sockets, "MSG_DONTWAIT", 0)) | int(getattr(sockets, "MSG_NOSIGNAL", 0))
 
 T = TypeVar("T")
 
@@ -30,8 +32,8 @@ T = TypeVar("T")
 class UnixEnd:
     """A connected, blocking socket; what waits on it is counted by deadline, not by operation.
 
-    The kernel does the waiting: its own timeout of the socket is set once, to `SLICE`, and changed only
-    when less than that is left. Python's timeouts would cost a poll for each operation.
+    A receive that waits within the kernel is quicker than a poll, and begins its wait anew after each
+    signal: so it waits there for `QUICK` at first, and is polled from then on.
 
     Whoever uses the socket sets ``_sending`` or ``_receiving`` first, then looks at ``_ended``, and calls
     `_release` behind it when that is set; so its number is never closed, and then another's, during the use.
@@ -43,9 +45,9 @@ class UnixEnd:
 
     def __init__(self, socket: sockets.socket, peer: str) -> None:
         socket.setblocking(True)
+        socket.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVTIMEO, struct.pack("ll", 0, int(QUICK * 1e6)))
         self.peer = peer
         self._socket = socket
-        self._waits = {RECEIVING: FOREVER, SENDING: FOREVER}
         self._sending = self._receiving = False
         self._stopped = self._ended = False
 
@@ -102,10 +104,7 @@ class UnixEnd:
         try:
             if self._ended:
                 return True
-            poll = select.poll()
-            poll.register(self._socket, select.POLLIN)
-            left = deadline - monotonic()
-            return bool(poll.poll(None if left == FOREVER else max(0, math.ceil(left * 1000))))
+            return self._ready(RECEIVING, deadline - monotonic())
         finally:
             self._receiving = False
             if self._ended:
@@ -123,31 +122,29 @@ class UnixEnd:
     def _let_go(self) -> None:
         self._socket.close()
 
+    def _ready(self, direction: int, seconds: float) -> bool:
+        """Wait so long, which signals do not stretch, until the socket can be used, or is over."""
+        poll = select.poll()
+        poll.register(self._socket, direction)
+        return bool(poll.poll(None if seconds == FOREVER else max(0.0, seconds * 1000)))
+
     def _wait(
         self, direction: int, attempt: Callable[[], T], deadline: float, closed: threading.Event | None = None
     ) -> T:
-        """What ``attempt`` returns once it need not wait."""
+        """What ``attempt``, which never waits, returns once it can."""
         while not (self._ended or (closed is not None and closed.is_set())):
-            left = deadline - monotonic()
             try:
-                self._limit(direction, left if left < SLICE or left == FOREVER else SLICE)
                 return attempt()
             except BlockingIOError:
+                left = deadline - monotonic()
                 if left <= 0:
                     raise self.late(direction) from None
+                self._ready(direction, min(left, SLICE))
             except OSError as exc:
                 raise self.gone(direction) from exc
         if self._ended:
             raise self.gone(direction)
         raise AgentClosed("the agent was stopped while a call was waiting")
-
-    def _limit(self, direction: int, seconds: float) -> None:
-        """Let the socket wait so long; zero would mean for ever to the kernel."""
-        if self._waits[direction] != seconds:
-            micro = 0 if seconds == FOREVER else max(1, int(seconds * 1e6))
-            value = struct.pack("ll", *divmod(micro, 1_000_000))
-            self._socket.setsockopt(sockets.SOL_SOCKET, direction, value)
-            self._waits[direction] = seconds
 
     def late(self, direction: int) -> CallTimeout:
         """The error of a wait that reached its deadline."""
