@@ -132,11 +132,11 @@ def read_only(spark: Any, journal: Path, rows: int) -> list[Row]:
     return [Row(f"verify + decode, {MASTER}", shown(took, rows), "≥ 200 k/s", rate >= 200_000)]
 
 
-def run_once(workers: Workers, journal: Path, tables: Path, max_files: int) -> list[Batch]:
-    """Bring everything that is there into tables."""
+def run_once(workers: Workers, journal: Path, tables: Path) -> list[Batch]:
+    """Bring everything that is there into tables, as the command does by default."""
     made: list[Batch] = []
     settings = Settings(make_decoder(SECRET, journal=journal))
-    run(journal, tables, settings, workers, made.append, Pace(once=True, max_files=max_files))
+    run(journal, tables, settings, workers, made.append, Pace(once=True))
     return made
 
 
@@ -161,7 +161,7 @@ def following(
     per_row: dict[int, Took] = {}
     for size in sizes:
         journal, truth = journals[size]
-        took = measured(lambda j=journal, s=size: run_once(workers, j, folder / f"tables-{s}", 8))
+        took = measured(lambda j=journal, s=size: run_once(workers, j, folder / f"tables-{s}"))
         check(folder / f"tables-{size}", truth)
         per_row[size] = took
         bar, met = ("≥ 130 k/s", truth.rows / took.wall >= 130_000) if size == sizes[-1] else ("", None)
@@ -178,7 +178,7 @@ def following(
 
 def alone(folder: Path, journal: Path, truth: Truth) -> list[Row]:
     """The same in one process, without Spark."""
-    took = measured(lambda: run_once(Inline(), journal, folder / "tables-alone", 8))
+    took = measured(lambda: run_once(Inline(), journal, folder / "tables-alone"))
     check(folder / "tables-alone", truth)
     return [
         Row(
@@ -262,7 +262,7 @@ def measure(rows: int, large: bool, seconds: float, folder: Path) -> list[Row]:
     try:
         found += tell(read_only(spark, journals[rows][0], journals[rows][1].rows))
         workers = SparkWorkers(lambda: spark)
-        run_once(workers, journals[rows][0], folder / "warm", 8)
+        run_once(workers, journals[rows][0], folder / "warm")
         found += tell(following(workers, folder, sizes, journals))
         found += tell(alone(folder, *journals[rows]))
         if seconds:
