@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 import pickle
@@ -181,6 +182,21 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {"close": pzc.close, "lock": pzc
 def test_a_proxy_of_the_other_face_is_told_apart(function: str) -> None:
     with pytest.raises(ConfigError, match=r"use pzc\.aio\.close, lock or batch$"):
         FUNCTIONS[function](pzc.aio.Proxy("psu"))
+
+
+READS: dict[str, Callable[[Any], object]] = {
+    "recv": lambda subscription: subscription.recv(10),
+    "for": next,
+    "async for": lambda subscription: asyncio.run(anext(subscription)),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_nothing_is_waited_for_that_a_callback_gets(read: str) -> None:
+    with Agent() as agent:
+        subscription = agent.subscribe(agent.rep_endpoint, "a", print)
+        with pytest.raises(ConfigError, match="subscribe without a callback to read them"):
+            READS[read](subscription)
 
 
 def test_a_stream_says_what_it_is() -> None:
