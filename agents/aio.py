@@ -14,7 +14,7 @@ from typing import Any
 
 from ..protocol.errors import ConfigError
 from ..protocol.shown import shown
-from ..transport.wire import Protocol
+from ..transport.wire import Protocol, chosen
 from . import proxy as synchronous
 from .client import batches, locking
 from .client.awaitable.link import Link
@@ -22,7 +22,7 @@ from .client.awaitable.reference import RemoteReference
 from .client.awaitable.slots import end_own
 from .client.awaitable.threads import in_thread, outcome
 from .client.reference import explained
-from .client.terms import checked_target
+from .client.terms import checked_target, checked_timeout, checked_transport
 
 
 @explained
@@ -43,7 +43,7 @@ class Proxy(RemoteReference):
         protocol: default `Protocol`, which reads the ``PZC_`` variables.
 
     Raises:
-        ConfigError: for a target that is no text.
+        ConfigError: for an argument of a wrong kind.
         CallTimeout, PeerLost, SignatureError, UnknownName: from every await, as `pzc.Proxy`.
         AgentClosed: from every await after `close`.
     """
@@ -57,6 +57,9 @@ class Proxy(RemoteReference):
         protocol: Protocol | None = None,
     ) -> None:
         checked_target(target)
+        checked_timeout(timeout)
+        checked_transport(transport)
+        protocol = None if protocol is None else chosen(protocol)
         make = partial(synchronous.Proxy, target, timeout=timeout, transport=transport, protocol=protocol)
         RemoteReference.__init__(self, Link(target, make), ())
 

@@ -15,7 +15,7 @@ from .described import Entry
 from .member import refer
 from .reference import HELD, RemoteReference
 from .sent import keeps_of, told_of
-from .terms import USUAL, Terms, remote_of
+from .terms import USUAL, Terms, checked_timeout, remote_of
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote
@@ -213,4 +213,4 @@ def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None, onew
     """
     remote = remote_of(proxy)
     remote.need("run a batch")
-    return Batch(remote, cast("RemoteReference", proxy), Terms(timeout, oneway=oneway))
+    return Batch(remote, cast("RemoteReference", proxy), Terms(checked_timeout(timeout), oneway=oneway))

@@ -35,6 +35,16 @@ def test_a_class_in_the_place_of_an_object_is_refused(served: object) -> None:
         ({"concurrency": "2"}, "concurrency='2' is not possible"),
         ({"allow_instantiate": Supply}, "allow_instantiate takes a list of classes, such as [Supply], not <class Supply>"),
         ({"protocol": KEY}, "protocol=<str> cannot be used: expected pzc.Protocol(...)"),
+        ({"expose": [5]}, "expose names 5: 5 is no path: expected a text such as 'ch1.voltage'"),
+        ({"urgent": [5]}, "urgent names 5: 5 is no path: expected a text such as 'ch1.voltage'"),
+        ({"on_cancel": {"ramp": 5}}, "on_cancel names 5: 5 is no path: expected a text such as 'ch1.voltage'"),
+        ({"audit": 3}, "audit=3 cannot be used: expected the path of a file"),
+        ({"namespace": 3}, "3 cannot be a namespace: expected a text"),
+        ({"partition": 3}, "3 cannot be a partition: expected a text"),
+        ({"remap": 5}, "remap=5 cannot be used: expected {'old': 'new'} or ['old:=new']"),
+        ({"remap": "a:=b"}, "remap='a:=b' cannot be used: expected {'old': 'new'} or ['old:=new']"),
+        ({"remap": [5]}, "5 cannot be a remapping: expected a text"),
+        ({"metadata": "B12"}, "metadata are texts by name, such as {'room': 'B12'}, not 'B12'"),
     ],
 )  # fmt: skip
 def test_a_server_says_which_argument_is_of_a_wrong_kind(options: dict[str, Any], told: str) -> None:
@@ -54,11 +64,49 @@ def test_a_member_that_is_exposed_and_not_there_is_told_with_the_nearest(
 
 CALLS: dict[str, Callable[[Agent], object]] = {
     "request": lambda agent: agent.request("psu", "ping", timeout="x"),  # type: ignore[arg-type]
+    "join": lambda agent: agent.join("x"),  # type: ignore[arg-type]
     "wait_for_subscribers": lambda agent: agent.wait_for_subscribers("a", 1, "x"),  # type: ignore[arg-type]
     "discover": lambda agent: pzc.discover("*", "x"),  # type: ignore[arg-type]
     "recv": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv("x"),  # type: ignore[arg-type]
     "recv_zero_copy": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv_zero_copy("x").__enter__(),  # type: ignore[arg-type]
 }  # fmt: skip
+
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "a signing key is a text or bytes, not of type int": lambda: pzc.Protocol(5),  # type: ignore[arg-type]
+    "keyring=<str> cannot be used: expected pzc.Keyring.load(path)": lambda: pzc.Protocol(keyring="a.keyring"),  # type: ignore[arg-type]
+    "role='admin' cannot be used: expected Role.OBSERVER, OPERATOR or ADMIN": lambda: pzc.Key(KEY, "me", "admin"),  # type: ignore[arg-type]
+    "<str> is no key: expected pzc.Key(...)": lambda: pzc.Keyring([KEY]),  # type: ignore[list-item]
+    "protocol=<str> cannot be used: expected pzc.Protocol(...)": lambda: pzc.discover(protocol=KEY),  # type: ignore[arg-type]
+    "latest needs a whole number of messages, not None": lambda: pzc.latest(None),  # type: ignore[arg-type]
+    "transport='udp' cannot be used: expected one of auto, inproc, unix, tcp": lambda: pzc.aio.Proxy("psu", transport="udp"),
+    "timeout=0 cannot be used: expected a positive number of seconds, 9.22337e+09 at most": lambda: pzc.aio.Proxy("psu", timeout=0),
+    "<Supply> is no class: serve_in_thread makes the object itself, as in serve_in_thread(Supply, args); "
+    "Server(...) serves one that is there": lambda: Server.serve_in_thread(Supply()),  # type: ignore[arg-type]
+    "<Supply> is no class: serve_in_process makes the object itself, as in serve_in_process(Supply, args); "
+    "Server(...) serves one that is there": lambda: Server.serve_in_process(Supply()),  # type: ignore[arg-type]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", REFUSED)
+def test_what_is_of_a_wrong_kind_is_refused_where_it_is_given(told: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        REFUSED[told]()
+    assert str(error.value) == told
+
+
+def test_one_notification_is_not_taken_for_many() -> None:
+    with Agent() as agent:
+        subscription = agent.subscribe(agent.rep_endpoint, "a")
+        agent.publish("a", 1)
+        with pytest.raises(ConfigError, match=r"one has notification\.acknowledge\(\)$"):
+            pzc.acknowledge(subscription.recv(10))  # type: ignore[arg-type]
+
+
+def test_a_port_that_is_none_is_not_proposed_again() -> None:
+    with pytest.raises(ConfigError) as told:
+        Proxy("tcp://127.0.0.1:99999")
+    assert "perhaps" not in str(told.value)
 
 
 @pytest.mark.parametrize("call", CALLS)
