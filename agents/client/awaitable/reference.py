@@ -28,7 +28,7 @@ from ..operations import AWAITED, Operation, Slot, made_of, offered, special
 from ..originals import instead
 from ..pending import PendingCall
 from ..remote import RemoteObject
-from ..sent import call_of, filled, place_of
+from ..sent import call_of, filled, not_called, place_of
 from ..streams import RemoteStream
 from .iteration import Call, Items, Notifications
 from .link import Link
@@ -186,6 +186,8 @@ class RemoteReference:
     async def _called(self, row: Operation | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         remote, parent = self._link.remote or await self._link.connect(), self._parent
         if row is None or parent is None or await self._is_member(remote):
+            if args and self._entry().get("kind") == "signal":
+                raise not_called(text(self._place(remote)))
             return await self._exec(remote, "__call__", args, kwargs)
         if row.handler == "exec":
             return await parent._do_exec(row, row.pattern(parent, *args, **kwargs))

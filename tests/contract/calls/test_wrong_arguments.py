@@ -13,7 +13,7 @@ import pytest
 
 import pzc
 import pzc.aio
-from pzc import Agent, ConfigError, Proxy, PzcError, Server
+from pzc import Agent, ConfigError, MemberRefused, Proxy, PzcError, Server
 
 from tests.contract.rigs.supply import KEY, Supply
 
@@ -199,6 +199,20 @@ def test_what_cannot_be_done_with_a_thing_is_told_in_words(told: str) -> None:
         with pytest.raises((PzcError, TypeError)) as error:  # of a length Python wants the latter
             CANNOT[told](psu)
     assert str(error.value) == told
+
+
+def test_a_signal_that_is_called_with_a_slot_names_connect() -> None:
+    told = r"^'changed' is a signal, which cannot be called; to have a slot called: changed\.connect\(slot\)$"
+    with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu:
+        with pytest.raises(MemberRefused, match=told):
+            psu.changed(print)
+
+        async def main() -> None:
+            async with pzc.aio.Proxy(server.rep_endpoint) as awaited:
+                await awaited.changed(print)
+
+        with pytest.raises(MemberRefused, match=told):
+            asyncio.run(main())
 
 
 def test_a_copy_that_is_not_connected_yet_is_equal_to_what_it_was_copied_from() -> None:
