@@ -167,6 +167,20 @@ def test_a_signal_below_is_awaited(rack: Rack, endpoint: str) -> None:
     assert run(main()) == 5.0
 
 
+def test_what_was_reached_is_locked_and_batched_as_at_the_other_face(rack: Rack, endpoint: str) -> None:
+    async def main() -> list[Any]:
+        async with proxy_of(endpoint) as proxy, aio.lock(proxy.ch1):
+            made = await proxy.make(7)
+            async with aio.batch(proxy.ch1) as below, aio.batch(made) as beside:
+                below.voltage = 2.0
+                below.number
+                beside.number
+            return [*below.results, *beside.results]
+
+    assert run(main()) == [None, 1, 7]
+    assert rack.ch1.voltage == 2.0
+
+
 @pytest.mark.parametrize("wrong", [None, "rack", 5])
 def test_what_is_no_awaitable_proxy_is_refused(wrong: Any) -> None:
     with pytest.raises(pzc.ConfigError):
