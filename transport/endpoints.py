@@ -75,7 +75,11 @@ def check(endpoint: str) -> str:
     given = cast("object", endpoint)
     found = _USABLE.fullmatch(given) if isinstance(given, str) else None
     if found is None or int(found["port"] or 0) > _LAST_PORT or not _is_host(split(endpoint)[0]):
-        near = f", perhaps {meant(given)}" if isinstance(given, str) and meant(given) else ""
+        near = ""
+        if isinstance(given, str):
+            near = f", perhaps {meant(given)}" if meant(given) else ""
+            if given.isidentifier():  # in the place of an endpoint
+                near = f"; what it is called is given as name={given!r}"
         raise ConfigError(
             f"{endpoint!r} is not an endpoint{near}; expected tcp://ADDRESS:PORT with a port up to 65535, "
             "ipc://PATH or inproc://NAME, without '+'; an IPv6 address stands in brackets: tcp://[fd00::1]:5555"

@@ -65,6 +65,7 @@ def test_a_member_that_is_exposed_and_not_there_is_told_with_the_nearest(
 CALLS: dict[str, Callable[[Agent], object]] = {
     "request": lambda agent: agent.request("psu", "ping", timeout="x"),  # type: ignore[arg-type]
     "join": lambda agent: agent.join("x"),  # type: ignore[arg-type]
+    "send": lambda agent: agent.send(agent.rep_endpoint, 1, "x"),  # type: ignore[arg-type]
     "wait_for_subscribers": lambda agent: agent.wait_for_subscribers("a", 1, "x"),  # type: ignore[arg-type]
     "discover": lambda agent: pzc.discover("*", "x"),  # type: ignore[arg-type]
     "recv": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv("x"),  # type: ignore[arg-type]
@@ -95,12 +96,23 @@ def test_what_is_of_a_wrong_kind_is_refused_where_it_is_given(told: str) -> None
     assert str(error.value) == told
 
 
+def test_a_pace_that_is_no_number_is_refused() -> None:
+    with Agent() as agent, pytest.raises(ConfigError, match=r"every='x' cannot be used: expected 0\.01 to"):
+        agent.publish_statistics("x")  # type: ignore[arg-type]
+
+
 def test_one_notification_is_not_taken_for_many() -> None:
     with Agent() as agent:
         subscription = agent.subscribe(agent.rep_endpoint, "a")
         agent.publish("a", 1)
         with pytest.raises(ConfigError, match=r"one has notification\.acknowledge\(\)$"):
             pzc.acknowledge(subscription.recv(10))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [Agent, lambda name: Server(Supply(), name)], ids=["agent", "server"])
+def test_a_name_in_the_place_of_an_endpoint_is_told_where_it_belongs(make: Callable[[str], object]) -> None:
+    with pytest.raises(ConfigError, match="; what it is called is given as name='psu'"):
+        make("psu")
 
 
 def test_a_port_that_is_none_is_not_proposed_again() -> None:
