@@ -14,15 +14,15 @@ from typing import Any
 
 from ..protocol.errors import ConfigError
 from ..protocol.shown import shown
-from ..transport.wire import Protocol
+from ..transport.wire import Protocol, chosen
 from . import proxy as synchronous
-from .client import batches, locking
+from .client import batches, locking, reference
 from .client.awaitable.link import Link
 from .client.awaitable.reference import RemoteReference
 from .client.awaitable.slots import end_own
 from .client.awaitable.threads import in_thread, outcome
 from .client.reference import explained
-from .client.terms import checked_target
+from .client.terms import checked_target, checked_timeout, checked_transport
 
 
 @explained
@@ -43,7 +43,7 @@ class Proxy(RemoteReference):
         protocol: default `Protocol`, which reads the ``PZC_`` variables.
 
     Raises:
-        ConfigError: for a target that is no text.
+        ConfigError: for an argument of a wrong kind.
         CallTimeout, PeerLost, SignatureError, UnknownName: from every await, as `pzc.Proxy`.
         AgentClosed: from every await after `close`.
     """
@@ -57,6 +57,9 @@ class Proxy(RemoteReference):
         protocol: Protocol | None = None,
     ) -> None:
         checked_target(target)
+        checked_timeout(timeout)
+        checked_transport(transport)
+        protocol = None if protocol is None else chosen(protocol)
         make = partial(synchronous.Proxy, target, timeout=timeout, transport=transport, protocol=protocol)
         RemoteReference.__init__(self, Link(target, make), ())
 
@@ -95,8 +98,8 @@ class Proxy(RemoteReference):
         await close(self)
 
 
-def _link_of(proxy: object) -> Link:
-    if not isinstance(proxy, Proxy):
+def _link_of(proxy: object, cls: type[RemoteReference] = RemoteReference) -> Link:
+    if not isinstance(proxy, cls):
         raise ConfigError(f"{shown(proxy, 60)} is no awaitable proxy: expected what pzc.aio.Proxy(...) gave")
     return proxy._link  # pyright: ignore[reportPrivateUsage]
 
@@ -109,7 +112,7 @@ async def close(proxy: Proxy) -> None:
     Raises:
         ConfigError: for anything but an awaitable proxy.
     """
-    link = _link_of(proxy)
+    link = _link_of(proxy, Proxy)
     end_own(link.remote)
     await in_thread(link.close)
 
@@ -121,7 +124,7 @@ class lock:  # noqa: N801 - it is used as the function of the same name
     does not keep it.
     """
 
-    def __init__(self, proxy: Proxy, ttl: float = 30.0, **options: Any) -> None:
+    def __init__(self, proxy: RemoteReference, ttl: float = 30.0, **options: Any) -> None:
         self._link = _link_of(proxy)
         self._options = {"ttl": ttl, **options}
         self._held: list[locking.Lock] = []
@@ -143,16 +146,17 @@ class lock:  # noqa: N801 - it is used as the function of the same name
 class batch:  # noqa: N801 - it is used as the function of the same name
     """``async with batch(proxy) as b: b.voltage; b.ramp(1)``, then ``b.results``; as `pzc.batch`."""
 
-    def __init__(self, proxy: Proxy, *, timeout: float | None = None, oneway: bool = False) -> None:
+    def __init__(self, proxy: RemoteReference, *, timeout: float | None = None, oneway: bool = False) -> None:
         self._link = _link_of(proxy)
+        self._of: Any = proxy
         self._timeout = timeout
         self._oneway = oneway
         self._made: batches.Batch | None = None
 
     async def __aenter__(self) -> batches.Batch:
-        await self._link.connect()
-        assert self._link.proxy is not None
-        self._made = batches.batch(self._link.proxy, timeout=self._timeout, oneway=self._oneway)
+        remote = await self._link.connect()
+        what = reference.RemoteReference(remote, self._of._place(remote), {}, self._of._leases)
+        self._made = batches.batch(what, timeout=self._timeout, oneway=self._oneway)
         return self._made
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: Any) -> None:

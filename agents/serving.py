@@ -30,7 +30,7 @@ from .server.audit_calls import CallAudit
 from .server.audit_file import CALLS, AuditTopic
 from .server.call import Call
 from .server.coroutines import Coroutines
-from .server.declared import apply, classes, declared, path_of
+from .server.declared import apply, check_factory, classes, declared, path_of
 from .server.exposed import ExposedObject
 from .server.members import kind_of
 from .server.topics import Forwarding, Poller
@@ -347,6 +347,7 @@ class Server(Agent):
             Exception: whatever the factory raised.
             BindError, ConfigError: as `Agent`.
         """
+        check_factory(served_cls, "serve_in_thread")
         server = cls(None, rep_endpoint, pub_endpoint, **options)
         try:
             server.serve_object(served_cls, args, kwargs or {})
@@ -386,5 +387,6 @@ class Server(Agent):
             raise LocalProtocolError(
                 "serve_in_process takes its protocol from the PZC_ variables, not an argument"
             )
+        check_factory(served_cls, "serve_in_process")
         make = partial(cls, None, rep_endpoint, pub_endpoint, **options)
         return Proxy(process.start(make, served_cls, args, kwargs or {}))

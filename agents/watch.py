@@ -30,7 +30,7 @@ from ..transport.executor import NO_THREAD, Executor
 from ..transport.inherited import Stays, check_own, forked_since, forks
 from ..transport.settings import load
 from ..transport.timers import checked_wait
-from ..transport.wire import Protocol
+from ..transport.wire import Protocol, chosen
 from .client.client import Client
 from .naming import participants
 from .naming.discovering import Participant, changed
@@ -241,7 +241,7 @@ def acquire(partition: str | None = None, protocol: Protocol | None = None) -> P
     """The participant of a partition, which `participants.release` gives back; arguments as of `watch`."""
     settings = load()
     site = participants.site_of(settings, partition)
-    return participants.acquire(site, protocol or Protocol(settings=settings), Client)
+    return participants.acquire(site, chosen(protocol, settings), Client)
 
 
 def hear(participant: Participant, pattern: str, seconds: float) -> None:

@@ -276,6 +276,8 @@ def _work(args: argparse.Namespace, journal: Path | None) -> Generator[tuple[Spa
 
     if journal is not None:
         check_journal(journal)  # what is wrong is said before Spark takes its seconds
+        if journal.resolve() == args.tables.resolve():
+            raise UsageError(f"{args.tables} is the journal: name another folder for the tables")
     rules = checked_rules(args.limits, everything=getattr(args, "publish_alarms", False))
     decoder = make_decoder(load().keyring(), journal=journal)
     with _workers(args) as workers:

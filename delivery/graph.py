@@ -65,7 +65,9 @@ class TopicGraph:
             UnknownName: when ``source`` is not connected to ``target``.
         """
         if target not in self._down.get(source, ()):
-            raise UnknownName(f"topic {source!r} is not connected to {target!r}; connections() lists what is")
+            raise UnknownName(
+                f"topic {source!r} is not connected to {target!r}; topic_connections() lists what is"
+            )
         _remove(self._down, source, target)
         _remove(self._up, target, source)
         self._count -= 1

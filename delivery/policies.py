@@ -98,8 +98,8 @@ class Policy:
 
     def _check_kinds(self) -> None:
         """Whether its numbers can be told to a publisher."""
-        for what, number in (("messages", self.bound), ("bytes", self.max_bytes)):
-            if type(number) not in (int, type(None)):
+        for what, number in (("messages", self.bound), ("bytes", self.max_bytes or 0)):
+            if type(number) is not int:
                 raise ConfigError(f"{self.name} needs a whole number of {what}, not {number!r:.60}")
         for seconds in (self.timeout, self.keep):
             number = isinstance(seconds, int | float | None)  # pyright: ignore[reportUnnecessaryIsInstance]

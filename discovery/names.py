@@ -45,6 +45,13 @@ class Target(NamedTuple):
     name: str
 
 
+def checked_text(given: object, what: str) -> str:
+    """Return what was given as a name, or the like, when it is a text; else ConfigError."""
+    if not isinstance(given, str):
+        raise ConfigError(f"{given!r:.80} cannot be a {what}: expected a text")
+    return given
+
+
 def check_name(name: str) -> str:
     """Return a name, with or without ``/`` in front, when it can be one.
 
@@ -60,7 +67,7 @@ def check_partition(partition: str) -> str:
     Raises:
         ConfigError: saying what is allowed.
     """
-    if partition and ("/" in partition or _fault(partition, _OTHER)):
+    if checked_text(partition, "partition") and ("/" in partition or _fault(partition, _OTHER)):
         raise ConfigError(f"partition {partition[:80]!r} is not one part of a name: {ALLOWED}")
     return partition
 
@@ -77,7 +84,7 @@ def absolute(name: str, namespace: str = "", agent: str = "", style: Style = "pz
     Raises:
         ConfigError: for what cannot be a name, or a private one without agent.
     """
-    if _text(name, "name").startswith("~"):
+    if checked_text(name, "name").startswith("~"):
         if not agent:
             raise ConfigError(f"{name[:80]!r} is private to an agent, and the agent has no name; give it one")
         return absolute(f"{agent}/{name[1:].removeprefix('/')}", namespace, style=style)
@@ -140,7 +147,7 @@ class Remapping:
     def __init__(self, rules: Iterable[str] = (), namespace: str = "", style: Style = "pzc") -> None:
         self._new: dict[str, str] = {}
         for rule in rules:
-            old, separator, new = rule.partition(":=")
+            old, separator, new = checked_text(rule, "remapping").partition(":=")
             if not separator or ":=" in new:
                 raise ConfigError(f"remapping {rule[:160]!r} is not OLD:=NEW, such as voltage:=u")
             if "~" in rule:
@@ -232,15 +239,9 @@ def _glob(pattern: Sequence[T], text: Sequence[T], star: T, matches: Callable[[T
 
 
 def _check(text: str, what: str, other: re.Pattern[str]) -> str:
-    if fault := _fault(_text(text, what), other):
+    if fault := _fault(checked_text(text, what), other):
         raise ConfigError(f"{text[:80]!r} cannot be a {what}: {fault}; {ALLOWED}")
     return text
-
-
-def _text(given: object, what: str) -> str:
-    if not isinstance(given, str):
-        raise ConfigError(f"{given!r:.80} cannot be a {what}: expected a text")
-    return given
 
 
 def _fault(text: str, other: re.Pattern[str]) -> str:

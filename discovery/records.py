@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -284,8 +284,9 @@ def labels_of(metadata: Mapping[Any, Any]) -> tuple[tuple[str, str], ...]:
     Raises:
         ConfigError: for what is no table of short texts.
     """
-    if not all(isinstance(each, str) for label in metadata.items() for each in label):
-        raise ConfigError(f"metadata are texts by name, not {dict(metadata)!r:.200}")
+    table = isinstance(cast("object", metadata), Mapping)
+    if not table or not all(isinstance(each, str) for label in metadata.items() for each in label):
+        raise ConfigError(f"metadata are texts by name, such as {{'room': 'B12'}}, not {metadata!r:.200}")
     return check_labels(tuple(metadata.items()))
 
 

@@ -63,13 +63,17 @@ class Key:
         trusted: True when a pickle that it signed may be unpickled in full.
 
     Raises:
-        ConfigError: for an empty secret, or one that is not UTF-8.
+        ConfigError: for an empty secret, or one that is not UTF-8; for something else, and for no role.
     """
 
     def __init__(self, secret: str | bytes, name: str = "", role: Role = Role.ADMIN) -> None:
+        if not isinstance(cast("object", secret), str | bytes):
+            raise ConfigError(f"a signing key is a text or bytes, not of type {type(secret).__name__}")
         self.secret = _as_bytes(secret) if isinstance(secret, str) else secret
         if not self.secret:
             raise ConfigError("a signing key may not be empty")
+        if not isinstance(cast("object", role), Role | _Nobody):
+            raise ConfigError(f"role={role!r:.40} cannot be used: expected Role.OBSERVER, OPERATOR or ADMIN")
         self.role = role
         self.trusted = role >= Role.OPERATOR
         self.key_id = self._derive(b"key id", length=4).hex()
@@ -132,6 +136,8 @@ class Keyring:
     ) -> None:
         self._keys: dict[str, Key] = {}
         for key in keys:
+            if not isinstance(cast("object", key), Key):
+                raise ConfigError(f"<{type(key).__name__}> is no key: expected pzc.Key(...)")
             other = self._keys.setdefault(key.key_id, key)
             if other is not key:
                 raise ConfigError(

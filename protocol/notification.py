@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from .errors import LocalProtocolError
+from .errors import ConfigError, LocalProtocolError
 
 
 class Tally(Protocol):
@@ -99,7 +99,12 @@ def acknowledge(notifications: Iterable[Notification]) -> None:
 
     Args:
         notifications: of any subscriptions, in any order.
+
+    Raises:
+        ConfigError: for a single one.
     """
+    if isinstance(cast("object", notifications), Notification):
+        raise ConfigError("acknowledge takes several notifications; one has notification.acknowledge()")
     receipts: dict[Tally, list[Receipt]] = {}
     for notification in notifications:
         receipt = notification.receipt

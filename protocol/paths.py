@@ -154,6 +154,8 @@ def parse(written: str) -> Path:
         LocalProtocolError: saying from where on it cannot be read.
         MemberRefused: for a private name in it.
     """
+    if not isinstance(cast("object", written), str):
+        raise LocalProtocolError(f"{shown(written)} is no path: expected a text such as 'ch1.voltage'")
     if len(written) > MAX_TEXT:
         raise LocalProtocolError(f"a path of {len(written)} characters is too long: at most {MAX_TEXT}")
     handle = _handle.match(written)

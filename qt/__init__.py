@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..agents.client.member import Member
 from ..delivery.policies import Policy
 from ..protocol.errors import ConfigError
+from ..protocol.shown import shown
 from .connection import Connection
 from .gui import gui
 
@@ -47,9 +49,13 @@ def connect(signal: Any, slot: Callable[..., object], *, policy: Policy | None =
         TypeError: for a slot that cannot be called.
         CallTimeout, PeerLost: as the signal's own ``connect``.
     """
-    if not (callable(getattr(signal, "connect", None)) and callable(getattr(signal, "disconnect", None))):
-        raise ConfigError(f"{signal!r} is no signal of a proxy")
-    made = Connection(gui(), signal, slot)
+    there = gui()
+    if not isinstance(signal, Member):
+        raise ConfigError(
+            f"{shown(signal)} is no signal of a proxy, such as psu.voltage_changed; another kind of "
+            "signal has a connect of its own"
+        )
+    made = Connection(there, signal, slot)
     made.open(policy)
     return made
 
@@ -78,7 +84,12 @@ def call(
         MissingRequirement: without PySide6 or PyQt6.
     """
     if not callable(getattr(member, "future", None)):
-        raise ConfigError(f"{member!r} is no method of a proxy")
+        raise ConfigError(
+            f"{shown(member)} is no method of a proxy, such as psu.ramp, which is not called here"
+        )
+    for name, callback in (("done", done), ("failed", failed)):
+        if not (callback is None or callable(callback)):
+            raise ConfigError(f"{name}={shown(callback)} cannot be used: expected a function")
     there = gui()
     pending: PendingCall = member.future(*args, **kwargs)
 

@@ -42,6 +42,7 @@ _TO_BIND = 4  # descriptors that libzmq needs for that, at most
 # A '+' would end the sender in a PZC00 header.
 _USABLE = re.compile(r"tcp://[^+]+:(\*|(?P<port>\d{1,5}))|(ipc|inproc)://[^+]+")
 _NEARLY = re.compile(r"(?:tcp:/*)?(?:([^/:+]+):)?(\d{1,5})")
+_LAST_PORT = 65_535
 _EVENT = struct.Struct("=hi")
 _KEEP_ALIVE = (
     (zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 2), (zmq.TCP_KEEPALIVE_INTVL, 1),
@@ -73,8 +74,12 @@ def check(endpoint: str) -> str:
     """
     given = cast("object", endpoint)
     found = _USABLE.fullmatch(given) if isinstance(given, str) else None
-    if found is None or int(found["port"] or 0) > 65_535 or not _is_host(split(endpoint)[0]):
-        near = f", perhaps {meant(given)}" if isinstance(given, str) and meant(given) else ""
+    if found is None or int(found["port"] or 0) > _LAST_PORT or not _is_host(split(endpoint)[0]):
+        near = ""
+        if isinstance(given, str):
+            near = f", perhaps {meant(given)}" if meant(given) else ""
+            if given.isidentifier():  # in the place of an endpoint
+                near = f"; what it is called is given as name={given!r}"
         raise ConfigError(
             f"{endpoint!r} is not an endpoint{near}; expected tcp://ADDRESS:PORT with a port up to 65535, "
             "ipc://PATH or inproc://NAME, without '+'; an IPv6 address stands in brackets: tcp://[fd00::1]:5555"
@@ -85,7 +90,8 @@ def check(endpoint: str) -> str:
 def meant(written: str) -> str:
     """The endpoint that whoever wrote a port, or an address with one, may have meant; empty for none."""
     found = _NEARLY.fullmatch(written)
-    return f"tcp://{found[1] or '127.0.0.1'}:{found[2]}" if found else ""
+    usable = found is not None and int(found[2]) <= _LAST_PORT
+    return f"tcp://{found[1] or '127.0.0.1'}:{found[2]}" if found and usable else ""
 
 
 def _is_host(host: str) -> bool:

@@ -88,6 +88,9 @@ class Protocol:
             keyring = (
                 settings.keyring() if hmac_key is None else Keyring.from_key(hmac_key) if hmac_key else None
             )
+        elif not isinstance(cast("object", keyring), Keyring):
+            kind = type(keyring).__name__  # it may be a key, which is never shown
+            raise ConfigError(f"keyring=<{kind}> cannot be used: expected pzc.Keyring.load(path)")
         suite = suite or settings.suite()
         if settings["PZC_SEAL"] and keyring is None and hmac_key is None:
             raise ConfigError("PZC_SEAL=1 needs a key to encrypt with: set PZC_KEY or PZC_KEY_FILE")

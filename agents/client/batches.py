@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 from ...protocol import limits
 from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocolError
 from ...protocol.paths import Path, from_wire, text
-from ...protocol.shown import shown
+from ...protocol.shown import hint, shown
 from ...transport.inherited import Stays
 from .answers import BatchOutcome
 from .described import Entry
 from .member import refer
 from .reference import HELD, RemoteReference
 from .sent import keeps_of, told_of
-from .terms import USUAL, Terms, remote_of
+from .terms import USUAL, Terms, checked_timeout, remote_of
 
 if TYPE_CHECKING:
     from ..stubs.typing_helpers import Remote
@@ -58,7 +58,7 @@ class Recorder:
         of: Any = self
         return refer(of, path, about, leases)
 
-    def request(self, action: str, options: dict[str, Any], terms: Terms = USUAL) -> None:
+    def request(self, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Untold | None:
         """Note a request."""
         if (method := options.get("method")) in _AT_ONCE:
             what = told_of(options)
@@ -75,6 +75,25 @@ class Recorder:
             )
         self.keeps += keeps_of(options)
         self.calls.append(["getattr" if action == "get" else action, options])
+        if action != "get" or "name" not in options:
+            return None
+        path = (*from_wire(options.get("on", ())), options["name"])
+        return None if self._remote.kind(path) else Untold(self._remote, path)
+
+
+class Untold:
+    """What a batch gives for a member that no table tells of: it was recorded as read, and is no method."""
+
+    def __init__(self, remote: RemoteObject, path: Path) -> None:
+        self._remote = remote
+        self._path = path
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        """Refuse it, naming the nearest."""
+        about = self._remote.about(self._path[:-1])
+        near = hint(str(self._path[-1]), about.members, otherwise="it has")
+        kind = about.type.rpartition(".")[2] or "its server"
+        raise MemberRefused(f"{text(self._path)!r} cannot be called: {kind} has no such method; {near}")
 
 
 class Batch(Stays):
@@ -194,4 +213,4 @@ def batch(proxy: RemoteReference | Remote, *, timeout: float | None = None, onew
     """
     remote = remote_of(proxy)
     remote.need("run a batch")
-    return Batch(remote, cast("RemoteReference", proxy), Terms(timeout, oneway=oneway))
+    return Batch(remote, cast("RemoteReference", proxy), Terms(checked_timeout(timeout), oneway=oneway))

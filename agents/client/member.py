@@ -17,7 +17,7 @@ from .originals import instead
 from .pending import Pending
 from .reference import HELD, RemoteReference, explained
 from .remote import RemoteObject
-from .sent import filled, keeps_of, place_of
+from .sent import filled, keeps_of, not_called, place_of
 from .slots import Arriving
 from .terms import IDEMPOTENT, USUAL, options
 
@@ -107,6 +107,8 @@ class Member(RemoteReference):
             request["kwargs"] = kwargs
             plain = plain and PLAIN.issuperset(map(type, kwargs.values()))
         if not plain:
+            if self._proxy_kind() == "signal":  # which the server would say, if it could read a slot
+                raise not_called(text(self._proxy_path))
             filled(request, self._proxy_sent)
         return self._proxy_remote.request("exec", request, self._proxy_terms)
 

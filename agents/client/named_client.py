@@ -119,7 +119,7 @@ class NamedClient:
     def send(self, recipient: str, content: object, timeout: float, *, transport: str = "auto") -> None:
         """Send a request that says of itself that it wants no answer; errors as `request`."""
         self._check_usable()
-        endpoint, left = self._within(recipient, timeout)
+        endpoint, left = self._within(recipient, checked_wait(timeout))
         self._client.send(endpoint, content, left, transport)
 
     def exchange_later(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:

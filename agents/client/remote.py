@@ -248,7 +248,7 @@ class RemoteObject(ServedObject):
         if self._closed:
             self._refuse_closed()
         self.agent.check_usable()
-        self._find_signal(path)
+        self.find_signal(path)
         return self._slots.connect(text(path), slot, policy)
 
     def _listen(self, topic: str, callback: Callback | None = None, **options: Any) -> Subscription:
@@ -262,22 +262,31 @@ class RemoteObject(ServedObject):
         self.agent.come_along(subscription, self.target, place)
         return subscription
 
-    def _find_signal(self, path: Path) -> None:
+    def find_signal(self, path: Path) -> None:
         """Have the server look at what holds a signal, where it would not find it by itself.
 
         Raises:
             TypeError: for a member that is no signal.
             MemberRefused: for one that is not there.
         """
-        kind = self.kind(path)
-        if kind in ("", "property") and self.peer.dialect != PZC00:  # what no table tells
-            kind = self._learn(path).kind
-        if kind not in ("", "signal", "remote"):  # an original Pizco does not tell what is a signal
+        if not self.may_be_signal(path):
+            kind = {"items": "mapping or sequence"}.get(told := self._kind_there(path), told)
             raise TypeError(f"{text(path)} of {self.target} is a {kind}, no signal")
         steps = range(len(self.root), len(path) - 1)
         still = all(isinstance(path[at], tuple) or self.kind(path[: at + 1]) == "reference" for at in steps)
         if not still and self.peer.dialect != PZC00:
             self._learn(path[:-1])
+
+    def _kind_there(self, path: Path) -> str:
+        """Kind of what a path leads to, asked for where no table tells it."""
+        kind = self.kind(path)
+        if kind in ("", "property") and self.peer.dialect != PZC00:
+            return self._learn(path).kind
+        return kind
+
+    def may_be_signal(self, path: Path) -> bool:
+        """Whether a path leads to a signal; an original Pizco does not tell what is one."""
+        return self._kind_there(path) in ("", "signal", "remote")
 
     def disconnect(self, name: str, slot: Slot | None) -> None:
         """As `Slots.disconnect`."""
@@ -292,7 +301,7 @@ class RemoteObject(ServedObject):
         """
         if self._closed:
             self._refuse_closed()
-        self._find_signal(path)
+        self.find_signal(path)
         subscription = self._listen(text(path), policy=policy or SLOT_POLICY)
         vars(subscription)["_pzc_owner"] = self.anchor and self.anchor()  # which keeps this open
         self.own(subscription)
@@ -305,6 +314,8 @@ class RemoteObject(ServedObject):
 
     def kind(self, path: Path) -> str:
         """Kind of a member, as its table says; empty for what no table names."""
+        if not path:
+            return "reference"
         entry = self.about(path[:-1]).members.get(path[-1], {}) if isinstance(path[-1], str) else {}
         return str(entry.get("kind", ""))
 

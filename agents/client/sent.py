@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from ...protocol.errors import SerializerRefused
+from ...protocol.errors import MemberRefused, SerializerRefused
 from ...protocol.paths import Path, text, to_wire
 from ...protocol.references import replaced
 from ...protocol.values import PLAIN
@@ -43,6 +43,13 @@ def told_of(options: dict[str, Any]) -> str:
     """Where a request acts, in words: the path of a member, or what is served."""
     name = options.get("name")
     return text((*options.get("on", ()), *(() if name is None else (name,)))) or "what is served"
+
+
+def not_called(name: str) -> MemberRefused:
+    """The refusal of a signal that is called, as if that connected a slot."""
+    return MemberRefused(
+        f"{name!r} is a signal, which cannot be called; to have a slot called: {name}.connect(slot)"
+    )
 
 
 def explain(error: SerializerRefused, options: dict[str, Any]) -> None:

@@ -75,7 +75,7 @@ class Naming:
         if style not in get_args(Style):
             raise ConfigError(f"names={style!r} cannot be used: expected one of {', '.join(get_args(Style))}")
         self._static = parse_peers(settings["PZC_PEERS"])
-        self.namespace = namespace or settings["PZC_NAMESPACE"]
+        self.namespace = names.checked_text(namespace or settings["PZC_NAMESPACE"], "namespace")
         if outer := self.namespace.strip("/"):
             names.check_name(f"/{outer}")
         self.enabled = enabled
@@ -85,6 +85,10 @@ class Naming:
         self._style: Style = style
         if isinstance(remap, Mapping):
             remap = [f"{old}:={new}" for old, new in cast("Mapping[str, str]", remap).items()]
+        elif isinstance(remap, str) or not isinstance(cast("object", remap), Iterable):
+            raise ConfigError(
+                f"remap={remap!r:.80} cannot be used: expected {{'old': 'new'}} or ['old:=new']"
+            )
         self._remapping = Remapping(remap, self.namespace, style)
         self.called = name
         if new := self._remapped(name):

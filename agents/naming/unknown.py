@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...discovery.hidden import BIND
 from ...discovery.names import Target
-from ...discovery.site import Site
+from ...discovery.site import GROUP, PORT, Site
 from ...protocol.errors import UnknownName
 from ...transport import endpoints
 from .discovering import Participant
@@ -50,14 +50,16 @@ def unknown_name(
     looked = ", ".join(
         f"@{place.partition}@{place.name}" if place.partition else place.name for place in places
     )
-    heard = " ".join(_heard(participant) for participant in participants)
+    heard = " ".join(filter(None, (_heard(each, own=each is participants[0]) for each in participants)))
     near = _near(places, participants) or _nearest([target], static)
     hidden = {name: host for each in participants for name, host in each.statistics()["hidden"].items()}
     there = "".join(f"{_hidden(place.name, hidden[place.name])} " for place in places if place.name in hidden)
+    asked, otherwise = "Is it running, with the same PZC_PARTITION and PZC_KEY? ", f"; or {_instead(target)}"
+    if near:
+        asked = otherwise = ""
     return UnknownName(
-        f"no agent is named {target!r}; {there}{known}nobody answered to {looked} within {seconds:.1f} s. "
-        f"{heard}{near} Is it running, with this name, and with the same PZC_PARTITION and PZC_KEY? "
-        f"`pzc doctor` tells what is in the way; or {_instead(target)}"
+        f"no agent is named {target!r}; {there}{known}nobody answered to {looked} within "
+        f"{seconds:.1f} s.{near} {heard} {asked}`pzc doctor` tells what is in the way{otherwise}"
     )
 
 
@@ -87,12 +89,14 @@ def obstacles(participant: Participant) -> list[str]:
     return found
 
 
-def _heard(participant: Participant) -> str:
+def _heard(participant: Participant, own: bool) -> str:
     told, found = participant.statistics(), " ".join(obstacles(participant))
     if told["problem"] or not (told["interfaces"] or told["registry"]):
         return found
     names = sorted({entry.name for entry in participant.match("**", "agent")})
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    if not (own or found or names or told["processes"]):
+        return ""  # of a partition that the name may have meant
     where = _where(participant.site)
     ways = [f"on {', '.join(each['address'] for each in told['interfaces'])}"] if told["interfaces"] else []
     if told["registry"] is not None:
@@ -103,7 +107,7 @@ def _heard(participant: Participant) -> str:
     if mute := sum(not (each.complete or each.entries) for each in participant.processes()):
         text += f" {mute} of them does not tell its names: it may not have the key that is used here."
     others = told["counts"].get("other_partition", 0)
-    if others:
+    if others and not names:
         text += f" {_count(others, 'datagram')} of other partitions."
     if skewed := told["counts"].get("skewed", 0):
         text += f" {_count(skewed, 'datagram')} by a clock that is {off(told['skew'])}: set it right."
@@ -124,7 +128,8 @@ def _hidden(name: str, host: str) -> str:
 
 
 def _where(site: Site) -> str:
-    group = f"{site.group}:{site.port}" if site.group else ""
+    usual = site.group == GROUP and site.port == PORT
+    group = f"{site.group}:{site.port}" if site.group and not usual else ""
     partition = f"partition {site.partition!r}" if site.partition else ""
     told = ", ".join(filter(None, (group, partition)))
     return f" ({told})" if told else ""

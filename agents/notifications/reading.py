@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from ...protocol.errors import ReceiveTimeout, Refused, SubscriptionClosed
+from ...protocol.errors import ConfigError, ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
 from ...transport.inherited import Stays, check_own, forked_since
@@ -83,6 +83,7 @@ class Reading(Stays, Called):
             ReceiveTimeout: when none came in time.
             SubscriptionClosed: when the subscription has ended; its cause is `refusal`.
             AgentClosed: in a forked child, when it is the parent's.
+            ConfigError: for one with a callback, which gets them.
         """
         return self._own(self._take(timeout))
 
@@ -145,9 +146,18 @@ class Reading(Stays, Called):
             entry.consumed()
 
     def _want(self, waker: Callable[[], object]) -> bool:
-        """Have whoever waits woken by this; False when there is no need to wait."""
+        """Have whoever waits woken by this; False when there is no need to wait.
+
+        Raises:
+            ConfigError: when nothing would ever be there to take.
+        """
         with self._mutex:
             waits = not (self._closed or len(self._inbox))
+            if waits and self._callback is not None:
+                raise ConfigError(
+                    f"nothing can be read of {self!r}: its callback gets every notification; "
+                    "subscribe without a callback to read them"
+                )
             if waits:
                 self._wakers = (*self._wakers, waker)
             return waits

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from ...protocol.errors import ConfigError, PzcError
 from ...transport.loop import Loop, Timer
@@ -74,7 +74,7 @@ class Telling:
         Raises:
             ConfigError: for a pace that cannot be kept.
         """
-        if not 0.01 <= every <= 86_400:
+        if not isinstance(cast("object", every), int | float) or not 0.01 <= every <= 86_400:
             raise ConfigError(f"every={every!r} cannot be used: expected 0.01 to 86400 seconds")
         self._loop.run(partial(self._tell, every, topic))
 

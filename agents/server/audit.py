@@ -123,6 +123,8 @@ class Audit:
         bound: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if not isinstance(cast("object", path), str | bytes | os.PathLike):
+            raise ConfigError(f"audit={path!r:.80} cannot be used: expected the path of a file")
         if min(max_bytes, keep, bound) < 1:
             raise ConfigError(f"audit log {path}: {max_bytes=}, {keep=}, {bound=}; each must be at least 1")
         self._file = AuditFile(os.path.abspath(path), max_bytes, keep)

@@ -78,6 +78,19 @@ def classes(allowed: Iterable[type]) -> dict[str, type]:
     return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in given}
 
 
+def check_factory(given: object, method: str) -> None:
+    """Whether a method of `Server` can make an object of what it was given.
+
+    Raises:
+        ConfigError: for what is no class or function.
+    """
+    if not callable(given):
+        raise ConfigError(
+            f"{shown(given)} is no class: {method} makes the object itself, as in "
+            f"{method}({type(given).__name__}, args); Server(...) serves one that is there"
+        )
+
+
 def apply(said: Declared, tree: Tree) -> None:
     """Let what was said hold for what is served.
 
@@ -96,7 +109,7 @@ def apply(said: Declared, tree: Tree) -> None:
         given.setdefault(_names(tree, "reading", written), {})["reading"] = True
     for written, method in said.on_cancel.items():
         names = _names(tree, "on_cancel", written)
-        _names(tree, "on_cancel", ".".join((*names[:-1], method)))
+        _names(tree, "on_cancel", ".".join((*names[:-1], *paths.names(path_of("on_cancel", method)))))
         given.setdefault(names, {})["on_cancel"] = method
     for written in said.poll:
         _names(tree, "poll", written)

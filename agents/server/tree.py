@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ...protocol import operations, paths
-from ...protocol.errors import ConfigError, MemberRefused
+from ...protocol.errors import ConfigError, LocalProtocolError, MemberRefused
 from ...protocol.memo import Memo
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.shown import printable
@@ -371,6 +371,8 @@ def _exposed(expose: Iterable[str]) -> dict[str, Any]:
             names = names_in("expose", written, paths.parse(written))
         except MemberRefused:  # a private name is not served, exposed or not
             continue
+        except LocalProtocolError as exc:
+            raise ConfigError(f"expose names {written!r:.80}: {exc}") from None
         within: dict[str, Any] | None = table
         for name in names[:-1]:
             within = within.setdefault(name, {})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from ....protocol.notification import Notification
 from ....protocol.paths import Path
@@ -56,18 +56,19 @@ class Call(Coroutine[Any, Any, Any]):
 
 
 class Items(AsyncIterator[Any]):
-    """Items of a remote generator; a cancelled wait loses none. Dropping it ends the generator early.
+    """Items of a remote generator, or of something that is held; a cancelled wait loses none.
 
-    Raises what the generator raised, after the items before it; otherwise as `RemoteStream`.
+    Dropping it ends the generator early. Raises what the generator raised, after the items before it;
+    otherwise as `RemoteStream`.
 
     Args:
-        source: the stream, or the call that will give it.
-        convert: makes what a reader gets of an item.
+        source: the stream, or the call that will give it, or something else with items.
+        convert: makes what a reader gets of an item of a stream.
     """
 
     def __init__(self, source: RemoteStream | Call, convert: Callable[[Any], Any] | None = None) -> None:
         self._convert = convert
-        self._source: RemoteStream | Call | None = source
+        self._source: RemoteStream | Call | AsyncIterator[Any] | None = source
         self._items: deque[Any] = deque()
         self._batch: Awaited[tuple[list[Any], bool]] | None = None
         self._opening: tuple[asyncio.Task[Any], weakref.finalize[..., Items]] | None = None
@@ -78,6 +79,8 @@ class Items(AsyncIterator[Any]):
     async def __anext__(self) -> Any:
         if isinstance(self._source, Call):
             await self._open(self._source)
+        if isinstance(self._source, AsyncIterator):
+            return await anext(self._source)
         while not self._items:
             if not isinstance(self._source, RemoteStream):
                 raise StopAsyncIteration
@@ -100,9 +103,12 @@ class Items(AsyncIterator[Any]):
         give_up.detach()
         self._source = self._opening = None
         opened = opening.result()
-        if not isinstance(opened, Items):
+        if isinstance(opened, list | tuple):
+            self._items.extend(cast("list[Any]", opened))
+        elif isinstance(opened, AsyncIterable):
+            self._source = aiter(cast("AsyncIterable[Any]", opened))
+        else:
             raise TypeError(f"{call!r} gave {opened!r:.100}, which is no stream: await it")
-        self._source, self._convert = opened._source, opened._convert
 
     def _take(self, batch: Future[tuple[list[Any], bool]]) -> None:
         source, self._source, self._batch = self._source, None, None
@@ -117,7 +123,9 @@ class Items(AsyncIterator[Any]):
         self._items.clear()
         if self._opening is not None:
             self._opening[1]()
-        elif source is not None:
+        elif isinstance(source, Items):
+            await source.aclose()
+        elif isinstance(source, RemoteStream):
             source.close()
 
 
@@ -133,7 +141,7 @@ class Notifications(AsyncIterator[Notification]):
 
     Args:
         link: of the proxy.
-        path: of the signal.
+        path: of the signal, from what is served.
     """
 
     def __init__(self, link: Link, path: Path) -> None:

@@ -113,7 +113,7 @@ class Link:
         self._check_open()
         remote = self.remote
         assert remote is not None
-        subscription = remote.subscribe((*remote.root, *path), policy)
+        subscription = remote.subscribe(path, policy)
         vars(subscription)["_pzc_owner"] = self  # the proxy stays open as long as its subscription
         return subscription
 

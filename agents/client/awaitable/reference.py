@@ -15,7 +15,6 @@ from typing import Any
 from ....delivery.policies import Policy
 from ....protocol.errors import ConfigError, MemberRefused
 from ....protocol.frames import PZC00
-from ....protocol.notification import Notification
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
 from ....protocol.references import Reference
 from ...interfaces import Subscription
@@ -29,7 +28,7 @@ from ..operations import AWAITED, Operation, Slot, made_of, offered, special
 from ..originals import instead
 from ..pending import PendingCall
 from ..remote import RemoteObject
-from ..sent import call_of, filled, place_of
+from ..sent import call_of, filled, not_called, place_of
 from ..streams import RemoteStream
 from .iteration import Call, Items, Notifications
 from .link import Link
@@ -45,9 +44,9 @@ class RemoteReference:
     ``await ref`` reads it, ``await ref.set(v)`` sets it, ``await ref(...)`` calls it, ``await ref[k]`` reads
     an item; ``ref.attr`` and ``ref[k]`` are references as well. Besides there are ``options``, ``oneway``,
     ``set_item``, ``delete_item``, ``length``, ``contains``, ``keys``, ``values``, ``items``, ``get``,
-    ``copy``, ``emit``, ``connect``, ``disconnect`` and ``subscribe``, and ``async for`` over what a signal
-    tells. Every await raises what happened at the server, or the errors of `Proxy`. A task that is cancelled
-    while it awaits a call cancels the call at the server.
+    ``copy``, ``emit``, ``connect``, ``disconnect`` and ``subscribe``, and ``async for`` over what it holds,
+    or what a signal tells. Every await raises what happened at the server, or the errors of `Proxy`. A task
+    that is cancelled while it awaits a call cancels the call at the server.
 
     Args:
         link: the connection of the proxy.
@@ -187,6 +186,8 @@ class RemoteReference:
     async def _called(self, row: Operation | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         remote, parent = self._link.remote or await self._link.connect(), self._parent
         if row is None or parent is None or await self._is_member(remote):
+            if args and self._entry().get("kind") == "signal":
+                raise not_called(text(self._place(remote)))
             return await self._exec(remote, "__call__", args, kwargs)
         if row.handler == "exec":
             return await parent._do_exec(row, row.pattern(parent, *args, **kwargs))
@@ -239,17 +240,31 @@ class RemoteReference:
             await self._ask(remote, "setattr", {**place_of(path), "value": value})
 
     async def _do_subscribe(self, policy: Policy | None = None) -> Subscription:
-        await self._link.connect()
-        return await in_thread(partial(self._link.subscribe, self._path, policy), methodcaller("close"))
+        path = self._place(await self._link.connect())
+        return await in_thread(partial(self._link.subscribe, path, policy), methodcaller("close"))
 
     async def _do_emit(self, /, *values: Any, **named: Any) -> None:
         remote = self._link.remote or await self._link.connect()
         instead(remote, "emit")  # which an original refuses
         await self._exec(remote, "emit", values, named)
 
-    def __aiter__(self) -> AsyncIterator[Notification]:
-        """Notifications of the remote signal from the first wait on, with default policy."""
-        return Notifications(self._link, self._path)
+    def __aiter__(self) -> AsyncIterator[Any]:
+        """What it holds; of a signal its notifications from the first wait on, with default policy."""
+        return Items(Call(self._iterated(), f"items of {self!r}"))
+
+    async def _iterated(self) -> object:
+        remote = self._link.remote or await self._link.connect()
+        path = self._place(remote)
+        if await in_thread(partial(remote.may_be_signal, path)):
+            return Notifications(self._link, path)
+        try:
+            found = await self._do_exec(synchronous.ITERATE, ())
+        except MemberRefused:
+            await in_thread(partial(remote.find_signal, path))  # which says what it is
+            raise
+        if isinstance(found, RemoteReference):
+            return [await found[at] for at in range(await found.length())]
+        return found
 
     async def _do_connect(self, slot: Slot, policy: Policy | None = None) -> None:
         remote = await self._link.connect()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +16,16 @@ from tests.contract.rigs.benches import run
 from tests.contract.rigs.racks import Rack
 
 KEY = "a key that both sides know"
+
+
+class Slots:
+    """Can be iterated over, and has neither length nor items."""
+
+    def __init__(self, rack: Rack) -> None:
+        self._rack = rack
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rack.channels)
 
 
 @pytest.fixture
@@ -80,6 +91,45 @@ def test_what_a_method_returns_is_used_there(rack: Rack, endpoint: str) -> None:
     assert rack.given == [rack.ch2]
 
 
+WITH_ITEMS: dict[str, Callable[[Any], Any]] = {
+    "a list of values": lambda rack: rack.volts,
+    "a mapping": lambda rack: rack.by_name,
+    "a list of what is held": lambda rack: rack.channels,
+    "values that a method returned": lambda rack: rack.which(rack.ch1, rack.ch2),
+    "what is held and a method returned": lambda rack: rack.pair(),
+    "something with __iter__ alone": lambda rack: rack.slots,
+}
+
+
+@pytest.mark.parametrize("way", WITH_ITEMS.values(), ids=WITH_ITEMS)
+def test_what_has_items_is_iterated_over_as_at_the_other_face(
+    rack: Rack, endpoint: str, way: Callable[[Any], Any]
+) -> None:
+    wide: Any = rack
+    wide.volts, wide.slots = [1.0, 2.0], Slots(rack)
+
+    async def main() -> list[Any]:
+        async with proxy_of(endpoint) as proxy:
+            found = [each async for each in way(proxy)]
+            return [await each.number if isinstance(each, aio.RemoteReference) else each for each in found]
+
+    with pzc.Proxy(endpoint, protocol=Protocol(KEY)) as proxy:
+        assert run(main()) == [getattr(each, "number", each) for each in way(proxy)]
+
+
+def test_a_wait_for_an_item_of_a_list_that_is_cancelled_loses_none(endpoint: str) -> None:
+    async def main() -> list[int]:
+        async with proxy_of(endpoint) as proxy:
+            items = aiter(proxy.channels)
+            waiting = asyncio.ensure_future(anext(items))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            return [await each.number async for each in items]
+
+    assert run(main()) == [1, 2]
+
+
 def test_what_a_method_returned_stays_for_the_options_of_it(endpoint: str) -> None:
     async def main() -> int:
         async with proxy_of(endpoint) as proxy:
@@ -115,6 +165,20 @@ def test_a_signal_below_is_awaited(rack: Rack, endpoint: str) -> None:
                 return (await anext(subscription)).content[0]
 
     assert run(main()) == 5.0
+
+
+def test_what_was_reached_is_locked_and_batched_as_at_the_other_face(rack: Rack, endpoint: str) -> None:
+    async def main() -> list[Any]:
+        async with proxy_of(endpoint) as proxy, aio.lock(proxy.ch1):
+            made = await proxy.make(7)
+            async with aio.batch(proxy.ch1) as below, aio.batch(made) as beside:
+                below.voltage = 2.0
+                below.number
+                beside.number
+            return [*below.results, *beside.results]
+
+    assert run(main()) == [None, 1, 7]
+    assert rack.ch1.voltage == 2.0
 
 
 @pytest.mark.parametrize("wrong", [None, "rack", 5])

@@ -53,6 +53,14 @@ def test_a_method_that_is_named_but_not_called_is_not_recorded(bench: tuple[Serv
     assert b.results == [1]
 
 
+def test_a_method_that_is_misspelt_is_told_with_the_nearest(bench: tuple[Server, Proxy]) -> None:
+    _, proxy = bench
+    told = r"^'mov' .*Bench has no such method; did you mean move\?$"
+    with pytest.raises(MemberRefused, match=told), batch(proxy) as b:
+        b.mov(1)
+    assert proxy.history() == []
+
+
 def test_a_batch_works_on_mappings_and_signals(bench: tuple[Server, Proxy]) -> None:
     _, proxy = bench
     with batch(proxy) as b:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 import pickle
@@ -12,7 +13,7 @@ import pytest
 
 import pzc
 import pzc.aio
-from pzc import Agent, ConfigError, Proxy, PzcError, Server
+from pzc import Agent, ConfigError, MemberRefused, Proxy, PzcError, Server
 
 from tests.contract.rigs.supply import KEY, Supply
 
@@ -34,6 +35,16 @@ def test_a_class_in_the_place_of_an_object_is_refused(served: object) -> None:
         ({"concurrency": "2"}, "concurrency='2' is not possible"),
         ({"allow_instantiate": Supply}, "allow_instantiate takes a list of classes, such as [Supply], not <class Supply>"),
         ({"protocol": KEY}, "protocol=<str> cannot be used: expected pzc.Protocol(...)"),
+        ({"expose": [5]}, "expose names 5: 5 is no path: expected a text such as 'ch1.voltage'"),
+        ({"urgent": [5]}, "urgent names 5: 5 is no path: expected a text such as 'ch1.voltage'"),
+        ({"on_cancel": {"ramp": 5}}, "on_cancel names 5: 5 is no path: expected a text such as 'ch1.voltage'"),
+        ({"audit": 3}, "audit=3 cannot be used: expected the path of a file"),
+        ({"namespace": 3}, "3 cannot be a namespace: expected a text"),
+        ({"partition": 3}, "3 cannot be a partition: expected a text"),
+        ({"remap": 5}, "remap=5 cannot be used: expected {'old': 'new'} or ['old:=new']"),
+        ({"remap": "a:=b"}, "remap='a:=b' cannot be used: expected {'old': 'new'} or ['old:=new']"),
+        ({"remap": [5]}, "5 cannot be a remapping: expected a text"),
+        ({"metadata": "B12"}, "metadata are texts by name, such as {'room': 'B12'}, not 'B12'"),
     ],
 )  # fmt: skip
 def test_a_server_says_which_argument_is_of_a_wrong_kind(options: dict[str, Any], told: str) -> None:
@@ -53,11 +64,61 @@ def test_a_member_that_is_exposed_and_not_there_is_told_with_the_nearest(
 
 CALLS: dict[str, Callable[[Agent], object]] = {
     "request": lambda agent: agent.request("psu", "ping", timeout="x"),  # type: ignore[arg-type]
+    "join": lambda agent: agent.join("x"),  # type: ignore[arg-type]
+    "send": lambda agent: agent.send(agent.rep_endpoint, 1, "x"),  # type: ignore[arg-type]
     "wait_for_subscribers": lambda agent: agent.wait_for_subscribers("a", 1, "x"),  # type: ignore[arg-type]
     "discover": lambda agent: pzc.discover("*", "x"),  # type: ignore[arg-type]
     "recv": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv("x"),  # type: ignore[arg-type]
     "recv_zero_copy": lambda agent: agent.subscribe(agent.rep_endpoint, "a").recv_zero_copy("x").__enter__(),  # type: ignore[arg-type]
 }  # fmt: skip
+
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "a signing key is a text or bytes, not of type int": lambda: pzc.Protocol(5),  # type: ignore[arg-type]
+    "keyring=<str> cannot be used: expected pzc.Keyring.load(path)": lambda: pzc.Protocol(keyring="a.keyring"),  # type: ignore[arg-type]
+    "role='admin' cannot be used: expected Role.OBSERVER, OPERATOR or ADMIN": lambda: pzc.Key(KEY, "me", "admin"),  # type: ignore[arg-type]
+    "<str> is no key: expected pzc.Key(...)": lambda: pzc.Keyring([KEY]),  # type: ignore[list-item]
+    "protocol=<str> cannot be used: expected pzc.Protocol(...)": lambda: pzc.discover(protocol=KEY),  # type: ignore[arg-type]
+    "latest needs a whole number of messages, not None": lambda: pzc.latest(None),  # type: ignore[arg-type]
+    "transport='udp' cannot be used: expected one of auto, inproc, unix, tcp": lambda: pzc.aio.Proxy("psu", transport="udp"),
+    "timeout=0 cannot be used: expected a positive number of seconds, 9.22337e+09 at most": lambda: pzc.aio.Proxy("psu", timeout=0),
+    "<Supply> is no class: serve_in_thread makes the object itself, as in serve_in_thread(Supply, args); "
+    "Server(...) serves one that is there": lambda: Server.serve_in_thread(Supply()),  # type: ignore[arg-type]
+    "<Supply> is no class: serve_in_process makes the object itself, as in serve_in_process(Supply, args); "
+    "Server(...) serves one that is there": lambda: Server.serve_in_process(Supply()),  # type: ignore[arg-type]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", REFUSED)
+def test_what_is_of_a_wrong_kind_is_refused_where_it_is_given(told: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        REFUSED[told]()
+    assert str(error.value) == told
+
+
+def test_a_pace_that_is_no_number_is_refused() -> None:
+    with Agent() as agent, pytest.raises(ConfigError, match=r"every='x' cannot be used: expected 0\.01 to"):
+        agent.publish_statistics("x")  # type: ignore[arg-type]
+
+
+def test_one_notification_is_not_taken_for_many() -> None:
+    with Agent() as agent:
+        subscription = agent.subscribe(agent.rep_endpoint, "a")
+        agent.publish("a", 1)
+        with pytest.raises(ConfigError, match=r"one has notification\.acknowledge\(\)$"):
+            pzc.acknowledge(subscription.recv(10))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [Agent, lambda name: Server(Supply(), name)], ids=["agent", "server"])
+def test_a_name_in_the_place_of_an_endpoint_is_told_where_it_belongs(make: Callable[[str], object]) -> None:
+    with pytest.raises(ConfigError, match="; what it is called is given as name='psu'"):
+        make("psu")
+
+
+def test_a_port_that_is_none_is_not_proposed_again() -> None:
+    with pytest.raises(ConfigError) as told:
+        Proxy("tcp://127.0.0.1:99999")
+    assert "perhaps" not in str(told.value)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -152,6 +213,20 @@ def test_what_cannot_be_done_with_a_thing_is_told_in_words(told: str) -> None:
     assert str(error.value) == told
 
 
+def test_a_signal_that_is_called_with_a_slot_names_connect() -> None:
+    told = r"^'changed' is a signal, which cannot be called; to have a slot called: changed\.connect\(slot\)$"
+    with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu:
+        with pytest.raises(MemberRefused, match=told):
+            psu.changed(print)
+
+        async def main() -> None:
+            async with pzc.aio.Proxy(server.rep_endpoint) as awaited:
+                await awaited.changed(print)
+
+        with pytest.raises(MemberRefused, match=told):
+            asyncio.run(main())
+
+
 def test_a_copy_that_is_not_connected_yet_is_equal_to_what_it_was_copied_from() -> None:
     with Server(Supply()) as server, Proxy(server.rep_endpoint) as psu:
         for thing in (psu, psu.ch1, psu.ramp):
@@ -181,6 +256,21 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {"close": pzc.close, "lock": pzc
 def test_a_proxy_of_the_other_face_is_told_apart(function: str) -> None:
     with pytest.raises(ConfigError, match=r"use pzc\.aio\.close, lock or batch$"):
         FUNCTIONS[function](pzc.aio.Proxy("psu"))
+
+
+READS: dict[str, Callable[[Any], object]] = {
+    "recv": lambda subscription: subscription.recv(10),
+    "for": next,
+    "async for": lambda subscription: asyncio.run(anext(subscription)),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_nothing_is_waited_for_that_a_callback_gets(read: str) -> None:
+    with Agent() as agent:
+        subscription = agent.subscribe(agent.rep_endpoint, "a", print)
+        with pytest.raises(ConfigError, match="subscribe without a callback to read them"):
+            READS[read](subscription)
 
 
 def test_a_stream_says_what_it_is() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 import time
 
@@ -63,6 +64,20 @@ def test_the_timeout_of_a_call_bounds_the_wait_for_its_name() -> None:
         with pytest.raises(UnknownName):
             asking.request("nobody", 1, timeout=0.1)
         assert time.monotonic() - begun < 2.5
+
+
+def test_the_nearest_name_is_told_first_and_then_what_was_heard_once() -> None:
+    with Agent(name="camera"), Agent() as asking:
+        asking.resolve("camera")
+        with pytest.raises(UnknownName) as caught:
+            asking.request("rack/camara", 1, timeout=0.3)
+    told = str(caught.value)
+    assert re.match(
+        r"no agent is named 'rack/camara'; nobody answered to \S+, \S+ within 0\.3 s\. Did you mean /camera\?",
+        told,
+    )
+    assert told.count("Heard on") == 1
+    assert told.endswith(" `pzc doctor` tells what is in the way")
 
 
 def test_what_keeps_names_from_being_heard_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

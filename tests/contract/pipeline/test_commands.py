@@ -155,6 +155,7 @@ def test_a_report_shows_alarms_and_quarantine(own: Made) -> None:
         (["report", "absent"], 1, "no tables in absent"),
         (["pipeline", "run", "absent", "tables"], 1, "no journal at absent"),
         (["pipeline", "run", "tables", "more", "--once"], 1, "no journal at tables: it holds tables"),
+        (["pipeline", "run", "journal", "./journal", "--once"], 2, "journal is the journal: name another"),
         (["journal", "info", "tables"], 1, "no journal at tables: it holds tables"),
         (["pipeline", "backfill", "x", "y", "--from", "2024-01-02", "--to", "2024-01-01"], 2, "is after"),
     ],

@@ -239,7 +239,10 @@ app.exec()
     assert run(binding, program, tmp_path) == ""
 
 
-@pytest.mark.parametrize("wrong", ["pzc.qt.connect(3, print)", "pzc.qt.call(print)"])
+@pytest.mark.parametrize(
+    "wrong",
+    ["pzc.qt.connect(3, print)", "pzc.qt.connect(QtCore.QTimer().timeout, print)", "pzc.qt.call(print)"],
+)
 def test_what_is_not_remote_is_refused(binding: str, wrong: str, tmp_path: Path) -> None:
     program = f"""
 try:
