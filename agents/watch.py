@@ -85,7 +85,7 @@ class Watch(Stays, Iterator[NameChange]):
         self.dropped = 0
         self._participant = participant
         self._pattern = pattern
-        self._kind = kind
+        self._kind: Kind | None = kind
         self._executor = Executor("pzc-watch")
         self._changed = threading.Condition()
         self._there: dict[Key, Entry] = {}
@@ -115,8 +115,7 @@ class Watch(Stays, Iterator[NameChange]):
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Appeared | Vanished):
             entry = event.entry
-            fits = self._kind in (None, entry.kind) or (self._kind == "agent" and entry.kind == "service")
-            if fits and self._pattern.matches(entry.name):
+            if entry.is_a(self._kind) and self._pattern.matches(entry.name):
                 self._note(isinstance(event, Appeared), entry)
         elif isinstance(event, Changed):
             with self._changed:
