@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
-from collections.abc import Callable, Generator
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -39,6 +42,15 @@ class Signals:
         first, self.came = not self.came, True
         if first and self.interrupt:
             raise KeyboardInterrupt
+
+
+def turns(count: int | None, every: float, first: float = 0.0) -> Iterator[int]:
+    """Numbers of turns from 1, without end for None: one each so many seconds, the first after ``first``."""
+    pause, due = threading.Event(), time.monotonic() + first
+    for number in itertools.count(1) if count is None else range(1, count + 1):
+        pause.wait(max(0.0, due - time.monotonic()))
+        yield number
+        due = max(due + every, time.monotonic())
 
 
 def serve_until_told(
