@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import threading
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from ..agents.agent import Agent
+from .output import write_whole
 
 ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 """Signals that end a command; Windows has no SIGHUP."""
@@ -73,16 +73,13 @@ def serve_until_told(
 
 @contextmanager
 def _endpoint_file(path: Path | None, endpoint: str) -> Generator[None]:
-    """Write the file whole, so that no reader sees half of it; remove it unless it is another server's."""
+    """Write the file, and remove it at the end unless it is another server's."""
     if path is None:
         yield
         return
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        part.write_text(f"{endpoint}\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, f"{endpoint}\n")
     except OSError as exc:
-        part.unlink(missing_ok=True)
         raise OSError(f"endpoint file {path} cannot be written: {exc.strerror}") from exc
     try:
         yield
