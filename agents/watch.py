@@ -113,14 +113,14 @@ class Watch(Stays, Iterator[NameChange]):
         return self._closed
 
     def _on_event(self, event: Event) -> None:
+        entry = event.entry
         if isinstance(event, Appeared | Vanished):
-            entry = event.entry
             if entry.is_a(self._kind) and self._pattern.matches(entry.name):
                 self._note(isinstance(event, Appeared), entry)
         elif isinstance(event, Changed):
             with self._changed:
-                if (key := key_of(event.new)) in self._there:
-                    self._there[key] = event.new
+                if (key := key_of(entry)) in self._there:
+                    self._there[key] = entry
 
     def _note(self, there: bool, entry: Entry) -> None:
         key = key_of(entry)
