@@ -254,7 +254,7 @@ class Codec:
             if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:
                 raise stale(now_ms + offset_ms - stamp.ms)
             if window is not None:
-                window.admit(facts.signer.key_id, facts.sender, stamp)
+                window.admit((facts.signer.key_id, facts.sender, stamp.epoch), stamp.ms, stamp.counter)
         if not incoming.accepted:
             raise self.refused(incoming.serializer)
         return Message(

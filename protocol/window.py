@@ -25,7 +25,6 @@ from itertools import islice
 
 from . import limits
 from .errors import ReplayedMessage
-from .ids import Stamp
 from .quotas import Quotas
 
 HORIZON_MS = 60_000
@@ -105,21 +104,17 @@ class ReplayWindow:
     def __len__(self) -> int:
         return sum(len(room.senders) for room in self._rooms.values())
 
-    def admit(self, key_id: str, sender: str, stamp: Stamp) -> None:
+    def admit(self, of: SenderKey, ms: int, counter: int) -> None:
         """Remember a verified message.
 
         Args:
-            key_id: of the key that signed it, so that its holder cannot spoil another key's window.
-            sender: agent id.
-            stamp: the sender's own.
+            of: its sender, under the key that signed it, whose holder cannot spoil another key's window.
+            ms: Unix time in milliseconds, the sender's own.
+            counter: likewise.
 
         Raises:
             ReplayedMessage: when it was accepted before, or is older than the window remembers.
         """
-        self.admit_of((key_id, sender, stamp.epoch), stamp.ms, stamp.counter)
-
-    def admit_of(self, of: SenderKey, ms: int, counter: int) -> None:
-        """As `admit`, by key id, sender and epoch, time in milliseconds and counter."""
         latest = self._latest
         state = latest[1] if latest is not None and latest[0] == of else self._state(of, ms)
         if not state.admit(ms, counter, self._depth):
