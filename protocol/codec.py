@@ -277,7 +277,7 @@ class Codec:
             Facts.of(PZC01, header.kind, header.sender, header.topic, signer, trusted=trusted),
             name,
             self.opens(name),
-            1 + len(signature.tag) if signer else len(proof),
+            1 + signing.TAG_SIZE[signature.suite] if signer else len(proof),
             sealer_of,
             None,
         )
