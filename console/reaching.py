@@ -53,11 +53,11 @@ def leased_agent(timeout: float | None) -> Generator[tuple[Agent, float]]:
 
 
 @contextmanager
-def proxy_of(target: str, timeout: float | None) -> Generator[Proxy]:
+def proxy_of(target: str, timeout: float | None, transport: str | None = None) -> Generator[Proxy]:
     """A proxy of the agent at an endpoint or of a name, once it was met; errors as `meet`."""
     with leased_agent(None) as (agent, _):
         meet(agent, target, timeout)
-        proxy = Proxy(target, timeout=timeout)
+        proxy = Proxy(target, timeout=timeout, transport=transport)
         try:
             yield proxy
         finally:
