@@ -181,7 +181,7 @@ class LabProcess:
                 self._last = self._last or f"ended with status {status}"
             self._become("waiting" if wanted else "ended" if status == 0 else "failed")
             if not again:
-                self._write(f"ended with status {status}{f'; again in {pause:g} s' if wanted else ''}")
+                self._log.put(f"ended with status {status}{f'; again in {pause:g} s' if wanted else ''}")
                 self._settled.set()
             self._wake.wait(pause if wanted else None)
             with self._lock:
@@ -243,7 +243,7 @@ class LabProcess:
     def _hear(self, line: str) -> None:
         if not line:
             return
-        self._write(line)
+        self._log.put(line)
         about = _object_in(line) if self.state == "starting" else {}
         if ANNOUNCED.isdisjoint(about):  # a line of the driver's own
             self._last = line
@@ -252,9 +252,6 @@ class LabProcess:
             self._about = about
         self._become("running")
         self._settled.set()
-
-    def _write(self, line: str) -> None:
-        self._log.put(line)
 
     def _become(self, state: str) -> None:
         with self._lock:
