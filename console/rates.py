@@ -13,6 +13,7 @@ from typing import Any
 
 from ..agents.agent import Agent
 from ..agents.notifications.subscription import Subscription
+from ..delivery.interests import ALL
 from ..delivery.meters import Intervals
 from ..delivery.policies import drop
 from ..protocol.errors import PolicyRefused, ReceiveTimeout
@@ -24,7 +25,7 @@ from .output import say, write, write_json
 from .reaching import leased_agent, meet
 from .running import turns
 from .targets import split_topic
-from .watch import ALL, check_topic
+from .watch import check_topic
 
 WINDOW = 10.0
 """Seconds that are looked at."""
