@@ -25,7 +25,6 @@ there is a `Conflict` once the other one has been heard after that, so a restart
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 
 from ..protocol import limits
@@ -224,13 +223,13 @@ class Directory:
 
     def hold(self, now: float) -> None:
         """The registry does not answer: what it told goes `Limits.names_held` later."""
-        for key in itertools.chain(*map(_told, self._peers.values())):
+        for key in _told(*self._peers.values()):
             if key not in self._silence:
                 self._silence.set(key, now + limits.current.names_held)
 
     def trust(self) -> None:
         """The registry answers again, and is the same: what it told stays until it says otherwise."""
-        for key in itertools.chain(*map(_told, self._peers.values())):
+        for key in _told(*self._peers.values()):
             self._silence.drop(key)
 
     def excuse(self, seconds: float) -> None:
@@ -382,6 +381,6 @@ class Directory:
         return [(first, second) if owners.index(first) < owners.index(second) else (second, first)]
 
 
-def _told(peer: Peer) -> list[_ViewKey]:
-    """The views of a process that a registry told."""
-    return [(peer.process, source, number) for source, number in peer.views if source == "registry"]
+def _told(*peers: Peer) -> list[_ViewKey]:
+    """The views of processes that a registry told."""
+    return [(each.process, way, view) for each in peers for way, view in each.views if way == "registry"]
