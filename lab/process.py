@@ -38,23 +38,16 @@ logger = logging.getLogger("pzc.lab")
 
 
 class Pauses:
-    """Seconds before each restart: 1, 2, 4 … 60; 1 again after a minute of running. Pure.
+    """Seconds before each restart: 1, 2, 4 … 60; 1 again after a minute of running. Pure."""
 
-    Args:
-        first: of the first restart.
-        longest: of any.
-        settled: of running after which the next restart is a first one again.
-    """
-
-    def __init__(self, first: float = FIRST, longest: float = LONGEST, settled: float = SETTLED) -> None:
-        self._first, self._longest, self._settled = first, longest, settled
-        self._next = first
+    def __init__(self) -> None:
+        self._next = FIRST
 
     def after(self, ran: float) -> float:
         """The pause after a process that ran for so many seconds."""
-        if ran >= self._settled:
-            self._next = self._first
-        pause, self._next = self._next, min(2 * self._next, self._longest)
+        if ran >= SETTLED:
+            self._next = FIRST
+        pause, self._next = self._next, min(2 * self._next, LONGEST)
         return pause
 
 
