@@ -85,7 +85,7 @@ class Watch(Stays, Iterator[NameChange]):
         self.dropped = 0
         self._participant = participant
         self._pattern = pattern
-        self._kind = kind
+        self._kind: Kind | None = kind
         self._executor = Executor("pzc-watch")
         self._changed = threading.Condition()
         self._there: dict[Key, Entry] = {}
@@ -113,15 +113,14 @@ class Watch(Stays, Iterator[NameChange]):
         return self._closed
 
     def _on_event(self, event: Event) -> None:
+        entry = event.entry
         if isinstance(event, Appeared | Vanished):
-            entry = event.entry
-            fits = self._kind in (None, entry.kind) or (self._kind == "agent" and entry.kind == "service")
-            if fits and self._pattern.matches(entry.name):
+            if entry.is_a(self._kind) and self._pattern.matches(entry.name):
                 self._note(isinstance(event, Appeared), entry)
         elif isinstance(event, Changed):
             with self._changed:
-                if (key := key_of(event.new)) in self._there:
-                    self._there[key] = event.new
+                if (key := key_of(entry)) in self._there:
+                    self._there[key] = entry
 
     def _note(self, there: bool, entry: Entry) -> None:
         key = key_of(entry)

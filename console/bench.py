@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 from ..agents.client.terms import remote_of
-from ..agents.proxy import Proxy, close
+from ..agents.proxy import close
 from ..agents.serving import Server
 from ..delivery.policies import block
 from ..protocol.errors import MemberRefused
@@ -18,7 +18,7 @@ from ..shm import machine
 from .echo import Echo
 from .options import Commands, add_command, add_json, add_timeout, seconds
 from .output import say, write_json
-from .reaching import leased_agent, meet
+from .reaching import proxy_of
 from .tables import write_table
 from .targets import UsageError
 
@@ -76,20 +76,16 @@ def run_bench(args: argparse.Namespace) -> int:
         rows: list[Row] = []
         for transport in transports:
             target = args.agent if own is None else remote_of(own).endpoint
-            with leased_agent(None) as (agent, _):
-                meet(agent, target, args.timeout)
-                proxy: Any = Proxy(target, transport=transport, timeout=args.timeout)
-            if not args.json:
-                say(f"measuring by {transport}" if own is not None else f"measuring with {target}")
-            try:
-                for row in _measured(proxy, transport, args.seconds):
-                    rows.append(row)
-                    if args.json:
-                        write_json(row._asdict())
-            except MemberRefused as exc:
-                raise UsageError(f"{target} does not serve pzc.console.echo:Echo: {exc}") from exc
-            finally:
-                close(proxy)
+            with proxy_of(target, args.timeout, transport) as proxy:
+                if not args.json:
+                    say(f"measuring by {transport}" if own is not None else f"measuring with {target}")
+                try:
+                    for row in _measured(proxy, transport, args.seconds):
+                        rows.append(row)
+                        if args.json:
+                            write_json(row._asdict())
+                except MemberRefused as exc:
+                    raise UsageError(f"{target} does not serve pzc.console.echo:Echo: {exc}") from exc
     finally:
         if own is not None:
             remote_of(own).stop_server()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import chain
 
 from ..protocol.shown import plain
 from .checks import discovery, machine, peers, settings, sockets, versions
@@ -65,7 +65,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         environ, usable, not bad, tuple(args.agents), tuple(args.bind), args.spark, args.timeout
     )
     findings: list[Finding] = []
-    for finding in _all(bad, subject):
+    for finding in chain(bad, *(findings_of(check, subject) for check in CHECKS)):
         findings.append(finding)
         if not args.json:
             _show(finding)
@@ -81,12 +81,6 @@ def run_doctor(args: argparse.Namespace) -> int:
     else:
         write(", ".join(f"{counts[status]} {status}" for status in ("ok", "warning", "failed", "skipped")))
     return 1 if counts["failed"] else 0
-
-
-def _all(bad: Iterable[Finding], subject: Subject) -> Iterator[Finding]:
-    yield from bad
-    for check in CHECKS:
-        yield from findings_of(check, subject)
 
 
 def _show(finding: Finding) -> None:

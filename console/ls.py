@@ -102,11 +102,7 @@ def _told(entry: Entry, processes: dict[bytes, Process]) -> dict[str, Any]:
 
 
 def _static(name: str, endpoint: str) -> dict[str, Any]:
-    return {
-        "name": name, "kind": "agent", "type": "", "addresses": [endpoint], "pub_addresses": [],
-        "agent_id": "", "partition": "", "host": "", "pid": 0, "scope": "all", "policies": [], "dialects": [],
-        "metadata": {}, "age_s": None, "sources": ["static"],
-    }  # fmt: skip
+    return {**_told(Entry("agent", name, addresses=(endpoint,), dialects=()), {}), "sources": ["static"]}
 
 
 def _write(rows: list[dict[str, Any]]) -> None:

@@ -78,14 +78,9 @@ def known_names(text: str, sign: str = ".") -> list[str]:
     settings = load()
     static = list(parse_peers(settings["PZC_PEERS"]))
     clear = "://" in text or text.strip(sign).count(sign) < 2
-    return static if clear or any(text.startswith(f"{name}{sign}") for name in static) else all_names()
-
-
-def all_names() -> list[str]:
-    """Names of all agents that ``PZC_PEERS`` tells or that answer, each once."""
-    settings = load()
-    found = names_of(discover("**", ASK_NAMES, kind="agent"), settings["PZC_NAMESPACE"])
-    return list(dict.fromkeys([*parse_peers(settings["PZC_PEERS"]), *found]))
+    if clear or any(text.startswith(f"{name}{sign}") for name in static):
+        return static
+    return static + names_of(discover("**", ASK_NAMES, kind="agent"), settings["PZC_NAMESPACE"])
 
 
 class _Named:

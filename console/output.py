@@ -57,6 +57,21 @@ def write_new(path: Path, text: str, mode: int = 0o666) -> None:
         raise ConfigError(f"{path} cannot be written: {exc.strerror}") from exc
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that no reader sees half of; where it cannot be written, the one before stays.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
 def _give_up_stdout() -> None:
     """What is still buffered goes nowhere, so that the interpreter's flush at exit does not fail again."""
     null = os.open(os.devnull, os.O_WRONLY)

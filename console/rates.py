@@ -6,13 +6,14 @@ import argparse
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
 from ..agents.agent import Agent
 from ..agents.notifications.subscription import Subscription
+from ..delivery.interests import ALL
 from ..delivery.meters import Intervals
 from ..delivery.policies import drop
 from ..protocol.errors import PolicyRefused, ReceiveTimeout
@@ -22,8 +23,9 @@ from .members import known_names
 from .options import Commands, add_command, add_every, add_json, add_timeout, positive, seconds
 from .output import say, write, write_json
 from .reaching import leased_agent, meet
+from .running import turns
 from .targets import split_topic
-from .watch import ALL, check_topic
+from .watch import check_topic
 
 WINDOW = 10.0
 """Seconds that are looked at."""
@@ -80,7 +82,7 @@ def _run(args: argparse.Namespace, add: Callable[[Notification], None], tell: Re
         topic = subscription.topic
         if topic != ALL:
             check_topic(agent, target, topic, timeout)
-        for _ in _ticks(args.count, args.every):
+        for _ in turns(args.count, args.every, first=args.every):
             lost = {"topic": topic, "gaps": len(subscription.gaps), "lost": subscription.dropped}
             told = {**lost, **tell()}
             (write_json(told) if args.json else write(line(told)))
@@ -106,16 +108,6 @@ def _subscribed(
     with subscription:
         subscription.on_lost = say
         yield subscription
-
-
-def _ticks(count: int | None, every: float) -> Iterator[None]:
-    """One turn each so many seconds."""
-    pause, due, number = threading.Event(), time.monotonic(), 0
-    while count is None or number < count:
-        number += 1
-        due += every
-        pause.wait(max(0.0, due - time.monotonic()))
-        yield
 
 
 class Pace:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import time
 from collections.abc import Generator
@@ -15,7 +14,7 @@ from ..agents.proxy import Proxy, close, lease
 from ..agents.watch import discover
 from ..protocol.errors import CallTimeout, PeerLost, PzcError
 from ..protocol.peer import Peer
-from ..transport.endpoints import is_loopback
+from ..transport.endpoints import is_loopback, split
 from .output import say
 from .targets import UsageError
 
@@ -24,8 +23,6 @@ SOON, LOOK = 3.0, 1.0
 
 LISTEN, ANSWER = 0.3, 1.0
 """Seconds to listen for who has a name, and to wait for an answer."""
-
-_TCP = re.compile(r"tcp://(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d+)")
 
 
 class Unreached(NamedTuple):
@@ -53,11 +50,11 @@ def leased_agent(timeout: float | None) -> Generator[tuple[Agent, float]]:
 
 
 @contextmanager
-def proxy_of(target: str, timeout: float | None) -> Generator[Proxy]:
+def proxy_of(target: str, timeout: float | None, transport: str | None = None) -> Generator[Proxy]:
     """A proxy of the agent at an endpoint or of a name, once it was met; errors as `meet`."""
     with leased_agent(None) as (agent, _):
         meet(agent, target, timeout)
-        proxy = Proxy(target, timeout=timeout)
+        proxy = Proxy(target, timeout=timeout, transport=transport)
         try:
             yield proxy
         finally:
@@ -112,15 +109,15 @@ def unreached(endpoint: str, timeout: float) -> Unreached:
         endpoint: of any kind.
         timeout: seconds to look.
     """
-    found = _TCP.fullmatch(endpoint)
-    if found is None:
+    host, port = split(endpoint)
+    if not port.isdecimal():
         path = endpoint.removeprefix("ipc://")
         if path != endpoint and not os.path.exists(path):
             return Unreached(f"there is no socket {path}", "start the server, or correct the path", True)
         return Unreached(f"nobody answers at {endpoint}", "is it running, and by the same user?")
-    host, port = found["six"] or found["host"], int(found["port"])
+    host = host.strip("[]")
     try:
-        socket.create_connection((host, port), timeout).close()
+        socket.create_connection((host, int(port)), timeout).close()
     except socket.gaierror as exc:
         return Unreached(
             f"host {host} is not known: {exc.strerror}", "correct the name, or give the address", True

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..delivery.interests import ALL
 from .options import Commands, add_command, add_json, amount, seconds
 from .output import say, write_told
 from .reaching import check_name
@@ -19,9 +20,6 @@ from .targets import split_source
 if TYPE_CHECKING:
     from ..pipeline.recording.recorder import Recorder
     from ..pipeline.recording.replay import Replay
-
-ALL = "*"
-"""Topic that stands for every topic of an agent."""
 
 MAX_SPEED = "max"
 

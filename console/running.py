@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 import signal
-from collections.abc import Callable, Generator
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 from ..agents.agent import Agent
+from .output import write_whole
 
 ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 """Signals that end a command; Windows has no SIGHUP."""
@@ -41,6 +44,15 @@ class Signals:
             raise KeyboardInterrupt
 
 
+def turns(count: int | None, every: float, first: float = 0.0) -> Iterator[int]:
+    """Numbers of turns from 1, without end for None: one each so many seconds, the first after ``first``."""
+    pause, due = threading.Event(), time.monotonic() + first
+    for number in itertools.count(1) if count is None else range(1, count + 1):
+        pause.wait(max(0.0, due - time.monotonic()))
+        yield number
+        due = max(due + every, time.monotonic())
+
+
 def serve_until_told(
     agent: Agent, signals: Signals, path: Path | None, announce: Callable[[], object]
 ) -> None:
@@ -61,16 +73,13 @@ def serve_until_told(
 
 @contextmanager
 def _endpoint_file(path: Path | None, endpoint: str) -> Generator[None]:
-    """Write the file whole, so that no reader sees half of it; remove it unless it is another server's."""
+    """Write the file, and remove it at the end unless it is another server's."""
     if path is None:
         yield
         return
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        part.write_text(f"{endpoint}\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, f"{endpoint}\n")
     except OSError as exc:
-        part.unlink(missing_ok=True)
         raise OSError(f"endpoint file {path} cannot be written: {exc.strerror}") from exc
     try:
         yield

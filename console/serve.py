@@ -139,11 +139,9 @@ def _pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]
 
 def _seconds(text: str, member: str) -> float:
     for unit, factor in (("ms", 0.001), ("min", 60.0), ("s", 1.0), ("h", 3600.0), ("", 1.0)):
-        number = text.removesuffix(unit)
-        if unit and number == text:
-            continue
-        with contextlib.suppress(ValueError):
-            return float(number) * factor
+        if text.endswith(unit):
+            with contextlib.suppress(ValueError):
+                return float(text.removesuffix(unit)) * factor
     raise UsageError(f"--poll {member}={text}: expected a time such as 1s, 100ms or 2min")
 
 

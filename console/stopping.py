@@ -65,7 +65,7 @@ def run_running(args: argparse.Namespace) -> int:
     rows = [
         (
             c.member,
-            _state(c),
+            f"{c.state}, told to end" if c.cancelled else c.state,
             f"{c.since:.1f} s",
             c.caller or "-",
             c.agent[:8],
@@ -75,10 +75,6 @@ def run_running(args: argparse.Namespace) -> int:
     ]
     write_table(HEADINGS, rows)
     return 0
-
-
-def _state(call: Running) -> str:
-    return f"{call.state}, told to end" if call.cancelled else call.state
 
 
 def run_cancel(args: argparse.Namespace) -> int:

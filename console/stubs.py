@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from ..agents.proxy import stubs
 from .options import Commands, add_agent, add_command, add_json, add_timeout
-from .output import write, write_json
+from .output import write, write_json, write_whole
 from .reaching import proxy_of
 from .targets import UsageError
 
@@ -34,22 +33,13 @@ def run_stubs(args: argparse.Namespace) -> int:
     with proxy_of(args.agent, args.timeout) as proxy:
         text = stubs(proxy)
     if args.output is not None:
-        _put(args.output.resolve(), text)
+        path = args.output.resolve()
+        if path.exists() and not path.is_file():  # a pipe, say
+            path.write_text(text, encoding="utf-8")
+        else:
+            write_whole(path, text)
     elif args.json:
         write_json({"stub": text})
     else:
         write(text.rstrip("\n"))
     return 0
-
-
-def _put(path: Path, text: str) -> None:
-    """Write a file as a whole: on a full disk the one before stays."""
-    special = path.exists() and not path.is_file()  # a pipe, say
-    part = path if special else path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError:
-        if not special:
-            part.unlink(missing_ok=True)
-        raise

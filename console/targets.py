@@ -27,7 +27,7 @@ from ..protocol.errors import ConfigError, LocalProtocolError, MemberRefused
 from ..protocol.paths import parse
 
 _TCP = re.compile(r"(tcp://(?:\[[^\]]+\]|[^:\[\]]+):\d+)\.(.+)", re.DOTALL)
-_BARE = re.compile(r"((?:\[[^\]]+\]|[\w.-]+):\d+)(\..*|)", re.DOTALL)
+_BARE = re.compile(r"(?:\[[^\]]+\]|[\w.-]+):\d+(?:\..*)?", re.DOTALL)
 _ARGPARSE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 
@@ -48,8 +48,8 @@ def split_member(text: str, names: Iterable[str] = ()) -> tuple[str, str]:
     scheme = text.partition("://")[0] if "://" in text else None
     if scheme not in (None, "tcp", "ipc"):
         raise UsageError(f"{text!r}: only tcp:// and ipc:// endpoints and names reach another process")
-    if not scheme and (bare := _BARE.fullmatch(text)) is not None:
-        raise UsageError(f"{text!r}: an endpoint begins with its scheme, as in tcp://{bare[1]}{bare[2]}")
+    if not scheme and _BARE.fullmatch(text):
+        raise UsageError(f"{text!r}: an endpoint begins with its scheme, as in tcp://{text}")
     if scheme == "tcp":
         found = _TCP.fullmatch(text)
         target, member = ("", "") if found is None else found.groups()

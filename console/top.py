@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from ..protocol.errors import PeerLost
@@ -17,6 +15,7 @@ from .monitor.lines import all_lines
 from .monitor.metrics import need
 from .options import Commands, add_command, positive
 from .output import columns, folded, write, write_json
+from .running import turns
 from .targets import UsageError
 
 
@@ -86,7 +85,7 @@ def _draw(collector: Collector) -> None:
 def _print(args: argparse.Namespace, collector: Collector) -> None:
     collector.settle()
     lost = ""
-    for number in _rounds(args.count, args.every):
+    for number in turns(args.count, args.every):
         collector.look()
         told = collector.tell()["agents"]
         if not told:
@@ -100,13 +99,3 @@ def _print(args: argparse.Namespace, collector: Collector) -> None:
             write(text if number == 1 else f"\n{text}")
     if lost:
         raise PeerLost(f"no answer from {lost}")
-
-
-def _rounds(count: int | None, every: float) -> Iterator[int]:
-    pause, due, number = threading.Event(), time.monotonic(), 0
-    while count is None or number < count:
-        number += 1
-        yield number
-        due = max(due + every, time.monotonic())
-        if count is None or number < count:
-            pause.wait(max(0.0, due - time.monotonic()))

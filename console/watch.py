@@ -16,6 +16,7 @@ from typing import Any
 from ..agents.agent import Agent
 from ..agents.notifications.subscription import Notification, Subscription
 from ..delivery.cursor import Cursor, Gap
+from ..delivery.interests import ALL
 from ..protocol.contents import as_table, ps_message, read_ps_message
 from ..protocol.errors import LocalProtocolError, MemberRefused, ReceiveTimeout
 from ..protocol.paths import parse, to_wire
@@ -29,9 +30,6 @@ from .reaching import leased_agent, meet
 from .running import SIGNAL_LATENCY
 from .targets import split_topic
 from .values import to_line
-
-ALL = "*"
-"""Topic that stands for every topic of an agent."""
 
 SILENCE = 1.0
 """Seconds without a notification after which a terminal is told what is waited for."""

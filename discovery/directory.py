@@ -7,12 +7,12 @@
                what was sent before it was gone                 unknown    counted
     known      entries that are new, changed, withdrawn         known      Appeared, Changed, Vanished
                3.95 s without a newer datagram on a way         known      Changed: without its addresses
-               the same on the last way                         gone       Vanished each (silent)
+               the same on the last way                         gone       Vanished each
                the registry, which is a way of its own and      known      as if it had been silent there
                falls never silent by itself, says that it is
                gone, or does not answer for `names_held`
-               BYE                                              gone       Vanished each (bye)
-               a later epoch                                    known      Vanished each (restarted), Appeared
+               BYE                                              gone       Vanished each
+               a later epoch                                    known      Vanished each, Appeared
                an earlier epoch                                 known      counted
                a datagram that is not newer, or comes again     known      what it tells is merged, but it is
                                                                            no sign of life
@@ -25,13 +25,12 @@ there is a `Conflict` once the other one has been heard after that, so a restart
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 
 from ..protocol import limits
 from ..protocol.quotas import Quotas, Shares
 from .deadlines import Deadlines
-from .events import Appeared, Changed, Conflict, Event, Process, Reason, Source, Vanished
+from .events import Appeared, Changed, Conflict, Event, Process, Source, Vanished
 from .index import Claims, Index, Key, key_of
 from .peers import Peer, View
 from .queries import Queries
@@ -131,7 +130,7 @@ class Directory:
 
     def processes(self) -> list[Process]:
         """All processes that are heard."""
-        return [peer.describe(self._index) for peer in self._peers.values()]
+        return [peer.describe() for peer in self._peers.values()]
 
     def put(self, entry: Entry) -> list[Event]:
         """Add an entry that needs no sign of life, or change it: one of this process, or a static peer."""
@@ -140,11 +139,11 @@ class Directory:
         old = self._index.put(entry)
         if old is None:
             return [Appeared(entry), *self._conflicts(entry)]
-        return [] if old == entry else [Changed(old, entry)]
+        return [] if old == entry else [Changed(entry)]
 
     def drop(self, entry: Entry) -> list[Event]:
         """Remove an entry that was `put`."""
-        return self._removed(key_of(entry), "withdrawn")
+        return self._removed(key_of(entry))
 
     def take(self, said: Announcement, source: Source, now: float, wall: float, key: str = "") -> list[Event]:
         """Take over what a process has announced.
@@ -171,7 +170,7 @@ class Directory:
         if peer is not None and peer.key_id != key:
             return self._count("other_key")
         if peer is not None and said.epoch > peer.epoch and fresh:
-            events += self._forget(peer, "restarted")
+            events += self._forget(peer)
             peer = None
         if peer is None:
             if not self._may_be_met(said, skew, fresh, key):
@@ -182,13 +181,12 @@ class Directory:
         elif said.epoch != peer.epoch:
             return self._count("old")
         elif isinstance(said, Bye):
-            return self._forget(peer, "bye")
+            return self._forget(peer, bye=True)
         view = self._view(peer, source, said)
         if view is None:
             return events
         if view.is_news(said):
-            events += self._lives(peer, view, source, said, now)
-            peer.skew = skew
+            events += self._lives(peer, source, said, now)
         else:
             self._count("old")
         return events + self._merge(peer, view, said, now)
@@ -201,7 +199,7 @@ class Directory:
             events += self._lose(self._peers[process], source, number)
         free = self._claims.due(now)
         for peer in self._peers.values() if free else ():
-            events += self._rebuilt(peer, peer.named(free), "withdrawn")
+            events += self._rebuilt(peer, peer.named(free))
         return events
 
     @property
@@ -225,13 +223,13 @@ class Directory:
 
     def hold(self, now: float) -> None:
         """The registry does not answer: what it told goes `Limits.names_held` later."""
-        for key in itertools.chain(*map(_told, self._peers.values())):
+        for key in _told(*self._peers.values()):
             if key not in self._silence:
                 self._silence.set(key, now + limits.current.names_held)
 
     def trust(self) -> None:
         """The registry answers again, and is the same: what it told stays until it says otherwise."""
-        for key in itertools.chain(*map(_told, self._peers.values())):
+        for key in _told(*self._peers.values()):
             self._silence.drop(key)
 
     def excuse(self, seconds: float) -> None:
@@ -271,10 +269,9 @@ class Directory:
             return peer.add_view(source, said.view)
         return None
 
-    def _lives(self, peer: Peer, view: View, source: Source, said: Announcement, now: float) -> list[Event]:
+    def _lives(self, peer: Peer, source: Source, said: Announcement, now: float) -> list[Event]:
         if said.sequence > peer.sequence:
             peer.sequence, peer.sent = said.sequence, said.sent
-        peer.heard = now
         if source == "registry":
             self._silence.drop((peer.process, source, said.view))
         else:
@@ -297,10 +294,10 @@ class Directory:
             self._queries.missing(peer.process, now)
         else:
             self._queries.done(peer.process)
-        return self._rebuilt(peer, touched, "withdrawn") if touched else []
+        return self._rebuilt(peer, touched) if touched else []
 
-    def _forget(self, peer: Peer, reason: Reason) -> list[Event]:
-        events = self._vanish(peer, peer.numbers.copy(), reason)
+    def _forget(self, peer: Peer, bye: bool = False) -> list[Event]:
+        events = self._vanish(peer, peer.numbers.copy())
         for (source, number), view in peer.views.items():
             self._silence.drop((peer.process, source, number))
             self._held.add(peer.key_id, -len(view.records))
@@ -308,7 +305,7 @@ class Directory:
         self._doubts.pop(peer.process, None)
         del self._peers[peer.process]
         self._met.add(peer.key_id, -1)
-        over = float("inf") if reason == "bye" else peer.sequence
+        over = float("inf") if bye else peer.sequence
         self._gone.put(peer.key_id, peer.process, (peer.epoch, over), MAX_GONE)
         return events
 
@@ -317,48 +314,48 @@ class Directory:
         view = peer.views.pop((source, number))
         self._held.add(peer.key_id, -len(view.records))
         if not peer.views:
-            return self._forget(peer, "silent")
-        return self._rebuilt(peer, set(view.records), "silent")
+            return self._forget(peer)
+        return self._rebuilt(peer, set(view.records))
 
-    def _vanish(self, peer: Peer, numbers: Iterable[int], reason: Reason) -> list[Event]:
+    def _vanish(self, peer: Peer, numbers: Iterable[int]) -> list[Event]:
         events: list[Event] = []
         for number in sorted(numbers):
             peer.numbers.discard(number)
-            events += self._removed((peer.process, number), reason)
+            events += self._removed((peer.process, number))
         return events
 
-    def _removed(self, key: Key, reason: Reason) -> list[Event]:
+    def _removed(self, key: Key) -> list[Event]:
         old = self._index.remove(key)
         if old is None:
             return []
         self._claims.release(old.name, key, self._now)
-        return [Vanished(old, reason)]
+        return [Vanished(old)]
 
-    def _rebuilt(self, peer: Peer, touched: set[int], reason: Reason) -> list[Event]:
+    def _rebuilt(self, peer: Peer, touched: set[int]) -> list[Event]:
         """What follows for entries when their records have changed."""
         records = peer.affected(touched)
-        events = self._vanish(peer, touched - records.keys(), reason)
+        events = self._vanish(peer, touched - records.keys())
         for record in records.values():
-            events += self._set(peer, record, reason)
+            events += self._set(peer, record)
         return events
 
-    def _set(self, peer: Peer, record: Record, reason: Reason) -> list[Event]:
+    def _set(self, peer: Peer, record: Record) -> list[Event]:
         agent = None
         if isinstance(record, TopicRecord):
             agent = self._index.get((peer.process, record.publisher))
             if agent is None or agent.kind == "topic":
-                return self._vanish(peer, [record.number], reason)
+                return self._vanish(peer, [record.number])
         entry = joined(record, self.partition, peer.process, agent)
         old = self._index.get(key_of(entry))
         if old == entry:
             return []
         if entry.kind != "topic" and not self._claims.claim(entry.name, peer.key_id, key_of(entry)):
-            return [*self._count("names_kept"), *self._vanish(peer, [record.number], "withdrawn")]
+            return [*self._count("names_kept"), *self._vanish(peer, [record.number])]
         if old is not None and old.name != entry.name:
             self._claims.release(old.name, key_of(old), self._now)
         self._index.put(entry)
         peer.numbers.add(record.number)
-        event = Appeared(entry) if old is None else Changed(old, entry)
+        event = Appeared(entry) if old is None else Changed(entry)
         claims = old is None or (old.name, old.agent) != (entry.name, entry.agent)
         return [event, *self._conflicts(entry)] if claims else [event]
 
@@ -384,6 +381,6 @@ class Directory:
         return [(first, second) if owners.index(first) < owners.index(second) else (second, first)]
 
 
-def _told(peer: Peer) -> list[_ViewKey]:
-    """The views of a process that a registry told."""
-    return [(peer.process, source, number) for source, number in peer.views if source == "registry"]
+def _told(*peers: Peer) -> list[_ViewKey]:
+    """The views of processes that a registry told."""
+    return [(each.process, way, view) for each in peers for way, view in each.views if way == "registry"]

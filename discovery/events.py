@@ -11,8 +11,6 @@ Source = Literal["multicast", "relay", "registry"]
 SOURCES: tuple[Source, ...] = get_args(Source)
 """Ways on which entries come, the best first."""
 
-Reason = Literal["bye", "silent", "withdrawn", "restarted"]
-
 
 @dataclass(frozen=True, slots=True)
 class Appeared:
@@ -23,10 +21,9 @@ class Appeared:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The entry is another one now, such as with other addresses."""
+    """The entry is another one than before, such as with other addresses."""
 
-    old: Entry
-    new: Entry
+    entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,6 @@ class Vanished:
     """The entry is not known any more."""
 
     entry: Entry
-    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +50,12 @@ class Process:
 
     Attributes:
         process: its 16 bytes.
-        epoch: when it began to announce, in Unix seconds.
-        host: its machine, when one of its agents told.
-        pid: its number there, likewise.
-        sources: through which it is heard.
-        heard: monotonic time of the last sign of life.
-        skew: seconds by which its clock is ahead of ours, as far as the way here took no time.
+        sources: through which it is heard, the best first.
         entries: how many are known.
         complete: whether these are all.
     """
 
     process: bytes
-    epoch: int
-    host: str
-    pid: int
     sources: tuple[Source, ...]
-    heard: float
-    skew: float
     entries: int
     complete: bool

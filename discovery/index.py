@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..protocol import limits
 from .deadlines import Deadlines
 from .names import Pattern, is_pattern
@@ -57,8 +55,8 @@ class Index:
 
     def owners(self, name: str, kind: Kind | None = None) -> list[Entry]:
         """All entries of a name (from the root), the one that counts first; services are agents, too."""
-        found = [self._entries[key] for key in self._keys(name)]
-        return sorted(filter(_is_kind(kind), found), key=_rank, reverse=True)
+        found = [entry for key in self._keys(name) if (entry := self._entries[key]).is_a(kind)]
+        return sorted(found, key=_rank, reverse=True)
 
     def match(self, pattern: str, kind: Kind | None = None) -> list[Entry]:
         """All entries of the names that match, sorted by name.
@@ -68,20 +66,12 @@ class Index:
         """
         if not is_pattern(pattern) and pattern.startswith("/"):
             return self.owners(pattern, kind)
-        wanted, right = Pattern(pattern), _is_kind(kind)
-        found = [entry for entry in self._entries.values() if right(entry) and wanted.matches(entry.name)]
+        wanted = Pattern(pattern)
+        found = [each for each in self._entries.values() if each.is_a(kind) and wanted.matches(each.name)]
         return sorted(found, key=lambda entry: (entry.name, key_of(entry)))
 
     def _keys(self, name: str) -> tuple[Key, ...]:
         return self._named.get(name, ())
-
-
-def _is_kind(kind: Kind | None) -> Callable[[Entry], bool]:
-    if kind is None:
-        return lambda entry: True
-    if kind == "agent":
-        return lambda entry: entry.kind != "topic"
-    return lambda entry: entry.kind == kind
 
 
 MAX_LEFT = 10_000

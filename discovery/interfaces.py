@@ -134,19 +134,17 @@ def _can_be_bound(address: str) -> bool:
 
 def everywhere(known: Sequence[Interface]) -> Reach:
     """Every address at which other machines may reach this process."""
-    outside = [interface for interface in known if not interface.loopback]
-    return _reach(REGISTRY_VIEW, outside, outside)
+    return _reach(REGISTRY_VIEW, [each for each in known if not each.loopback])
 
 
 def reach_of(view: int, known: Sequence[Interface]) -> Reach:
     """The addresses at which this process is reached by those that it is heard by on an interface."""
-    here = [each for each in known if each.view == view]
-    return _reach(view, here, here[:1]) if view else INSIDE
+    return _reach(view, [each for each in known if each.view == view]) if view else INSIDE
 
 
-def _reach(view: int, ipv4: Sequence[Interface], ipv6: Sequence[Interface]) -> Reach:
-    unscoped = (text for each in ipv6 for text in each.ipv6 if "%" not in text)
-    return Reach(view, tuple(dict.fromkeys((*(each.address for each in ipv4), *unscoped))))
+def _reach(view: int, here: Sequence[Interface]) -> Reach:
+    ipv6 = (text for each in here for text in each.ipv6 if "%" not in text)
+    return Reach(view, tuple(dict.fromkeys((*(each.address for each in here), *ipv6))))
 
 
 def _take(found: _Found, flags: int, address: bytes) -> None:

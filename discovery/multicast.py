@@ -164,7 +164,8 @@ class Multicast:
             heard = self._open(at, "group")
             self.interfaces = [each for each in interfaces if self._join(heard, each)]
             if not self.interfaces:
-                raise BindError(f"cannot listen to {group}:{port} on any interface: {self._told()}")
+                why = "; ".join(f"{name}: {reason}" for name, reason in self.problems.items())
+                raise BindError(f"cannot listen to {group}:{port} on any interface: {why}")
             self._open((alone, port), "relay")
             self._own = self._open((alone, 0), "own")
             if patient is not None and _LINUX:
@@ -175,9 +176,6 @@ class Multicast:
                 raise
             raise BindError(f"cannot listen to {group}:{port}: {exc.strerror or exc}{_advice(exc)}") from exc
         self._by_index = {each.index: each for each in reversed(self.interfaces) if each.index}
-
-    def _told(self) -> str:
-        return "; ".join(f"{name}: {reason}" for name, reason in self.problems.items())
 
     def _open(self, address: tuple[str, int], carrier: Carrier) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

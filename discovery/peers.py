@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from .events import SOURCES, Process, Source
-from .index import Index
 from .records import Advertise, AgentRecord, Announcement, Record, TopicRecord, Unadvertise, mixed
 
 MAX_DEAD = 10_000
@@ -148,13 +147,11 @@ class Peer:
         epoch: as it tells.
         sequence: of the newest datagram on any way.
         sent: when that was sent, in Unix milliseconds of the process.
-        heard: monotonic time of the last sign of life.
-        skew: seconds by which its clock is ahead, or seems to be.
         views: by source and number, the best source first.
         numbers: of its entries that are in the directory.
     """
 
-    __slots__ = ("epoch", "heard", "key_id", "numbers", "process", "sent", "sequence", "skew", "views")
+    __slots__ = ("epoch", "key_id", "numbers", "process", "sent", "sequence", "views")
 
     def __init__(self, process: bytes, epoch: int, key_id: str) -> None:
         self.process = process
@@ -162,7 +159,6 @@ class Peer:
         self.epoch = epoch
         self.sequence = -1
         self.sent = 0
-        self.heard = self.skew = 0.0
         self.views: dict[tuple[Source, int], View] = {}
         self.numbers: set[int] = set()
 
@@ -208,16 +204,11 @@ class Peer:
         agents = [record for record in newest if isinstance(record, AgentRecord)]
         return _united(agents) if len(agents) > 1 else newest[0]
 
-    def describe(self, index: Index) -> Process:
+    def describe(self) -> Process:
         """What people read."""
-        entries = [index.get((self.process, number)) for number in self.numbers]
-        host, pid = next(((entry.host, entry.pid) for entry in entries if entry is not None), ("", 0))
-        heard = {source for source, _ in self.views}
-        sources: tuple[Source, ...] = tuple(source for source in SOURCES if source in heard)
+        sources: dict[Source, None] = {source: None for source, _ in self.views}
         complete = all(view.complete for view in self.views.values())
-        return Process(
-            self.process, self.epoch, host, pid, sources, self.heard, self.skew, len(entries), complete
-        )
+        return Process(self.process, tuple(sources), len(self.numbers), complete)
 
 
 def _united(records: list[AgentRecord]) -> AgentRecord:

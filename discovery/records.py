@@ -81,6 +81,10 @@ class Entry:
     topic: str = ""
     labels: tuple[tuple[str, str], ...] = ()
 
+    def is_a(self, kind: Kind | None) -> bool:
+        """Whether it is of a kind, None for any; services are agents, too."""
+        return kind in (None, self.kind) or (kind == "agent" and self.kind == "service")
+
     @property
     def metadata(self) -> dict[str, str]:
         """The labels by name."""

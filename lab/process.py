@@ -38,23 +38,16 @@ logger = logging.getLogger("pzc.lab")
 
 
 class Pauses:
-    """Seconds before each restart: 1, 2, 4 … 60; 1 again after a minute of running. Pure.
+    """Seconds before each restart: 1, 2, 4 … 60; 1 again after a minute of running. Pure."""
 
-    Args:
-        first: of the first restart.
-        longest: of any.
-        settled: of running after which the next restart is a first one again.
-    """
-
-    def __init__(self, first: float = FIRST, longest: float = LONGEST, settled: float = SETTLED) -> None:
-        self._first, self._longest, self._settled = first, longest, settled
-        self._next = first
+    def __init__(self) -> None:
+        self._next = FIRST
 
     def after(self, ran: float) -> float:
         """The pause after a process that ran for so many seconds."""
-        if ran >= self._settled:
-            self._next = self._first
-        pause, self._next = self._next, min(2 * self._next, self._longest)
+        if ran >= SETTLED:
+            self._next = FIRST
+        pause, self._next = self._next, min(2 * self._next, LONGEST)
         return pause
 
 
@@ -181,7 +174,7 @@ class LabProcess:
                 self._last = self._last or f"ended with status {status}"
             self._become("waiting" if wanted else "ended" if status == 0 else "failed")
             if not again:
-                self._write(f"ended with status {status}{f'; again in {pause:g} s' if wanted else ''}")
+                self._log.put(f"ended with status {status}{f'; again in {pause:g} s' if wanted else ''}")
                 self._settled.set()
             self._wake.wait(pause if wanted else None)
             with self._lock:
@@ -243,7 +236,7 @@ class LabProcess:
     def _hear(self, line: str) -> None:
         if not line:
             return
-        self._write(line)
+        self._log.put(line)
         about = _object_in(line) if self.state == "starting" else {}
         if ANNOUNCED.isdisjoint(about):  # a line of the driver's own
             self._last = line
@@ -252,9 +245,6 @@ class LabProcess:
             self._about = about
         self._become("running")
         self._settled.set()
-
-    def _write(self, line: str) -> None:
-        self._log.put(line)
 
     def _become(self, state: str) -> None:
         with self._lock:

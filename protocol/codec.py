@@ -254,7 +254,7 @@ class Codec:
             if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:
                 raise stale(now_ms + offset_ms - stamp.ms)
             if window is not None:
-                window.admit(facts.signer.key_id, facts.sender, stamp)
+                window.admit((facts.signer.key_id, facts.sender, stamp.epoch), stamp.ms, stamp.counter)
         if not incoming.accepted:
             raise self.refused(incoming.serializer)
         return Message(
@@ -277,7 +277,7 @@ class Codec:
             Facts.of(PZC01, header.kind, header.sender, header.topic, signer, trusted=trusted),
             name,
             self.opens(name),
-            1 + len(signature.tag) if signer else len(proof),
+            1 + signing.TAG_SIZE[signature.suite] if signer else len(proof),
             sealer_of,
             None,
         )

@@ -16,8 +16,8 @@ from typing import cast
 
 from . import errors
 from .errors import DecodeError, RemoteError
+from .weighing import ATOMS
 
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _MOST_PARTS = 32
 """Parts of the qualified name of a class; to look for more takes time in the square of them."""
 
@@ -146,7 +146,7 @@ def loaded(name: str) -> type | None:
 
 def parts_of(error: BaseException) -> dict[str, object]:
     """Arguments and attributes of an exception as plain data for `rebuilt`; empty when they are not plain."""
-    if not _PLAIN.issuperset(map(type, error.args)):
+    if not ATOMS.issuperset(map(type, error.args)):
         return {}
     return {"args": list(error.args), "state": _plain_state(error)}
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from .errors import FrameError, LocalProtocolError, VersionError
-from .ids import Stamp, parse_hex
+from .ids import parse_hex
 
 PZC00 = "PZC00"
 PZC01 = "PZC01"
@@ -59,16 +59,14 @@ class Kind(enum.IntEnum):
 class Header(NamedTuple):
     """A parsed header.
 
-    ``sequence`` is the topic's number of a notification; ``own`` the stamp of a reply's own id,
-    else None; ``key`` what the notification is about, mostly empty. ``kind`` is None for PZC00,
-    whose header does not tell.
+    ``sequence`` is the topic's number of a notification; ``key`` what the notification is about,
+    mostly empty. ``kind`` is None for PZC00, whose header does not tell.
     """
 
     dialect: str
     sender: str
     topic: str
     sequence: int
-    own: Stamp | None
     key: str
     kind: Kind | None
 
@@ -223,7 +221,7 @@ def _parse_00(header: str) -> Header:
     parts = header.split("+", 2)
     if len(parts) != 3:
         raise FrameError(f"a PZC00 header needs sender and topic, received {header!r}")
-    return Header(PZC00, parts[1], parts[2], 0, None, "", None)
+    return Header(PZC00, parts[1], parts[2], 0, "", None)
 
 
 def _parse_01(raw: bytes) -> Header:
@@ -233,10 +231,10 @@ def _parse_01(raw: bytes) -> Header:
         raise _malformed(raw)
     about = read_key(key)
     if len(sequence) == OWN_ID_SIZE:
-        own = parse_hex(text("header", sequence))
-        return Header(PZC01, sender, topic, 0, own, "", Kind.REPLY)
+        parse_hex(text("header", sequence))  # which refuses what is no id
+        return Header(PZC01, sender, topic, 0, "", Kind.REPLY)
     kind = Kind.NOTIFICATION if topic else Kind.REQUEST
-    return Header(PZC01, sender, topic, read_sequence(sequence), None, about, kind)
+    return Header(PZC01, sender, topic, read_sequence(sequence), about, kind)
 
 
 def split_01(raw: bytes) -> list[bytes]:

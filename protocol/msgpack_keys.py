@@ -45,52 +45,45 @@ def checked(data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryv
         DecodeError: naming the limit.
     """
     if len(data) > limits.current.hash_unchecked:
-        _Scan(memoryview(data).cast("B")).run()
+        _scan(memoryview(data).cast("B"), limits.current.equal_hashes)
     return data
 
 
-class _Scan:
-    """One pass over the tokens, without recursion."""
+def _scan(data: memoryview, most: int) -> None:
+    """One pass over the tokens, without recursion; errors as `checked`."""
+    # Of each open container: values to come, and for a map of many keys those not plain so far, else -1.
+    outer: list[tuple[int, int]] = []
+    at, left, odd, end = 0, 1, -1, len(data)
+    while at < end:
+        if not left:
+            if not outer:
+                return
+            left, odd = outer.pop()
+            continue
+        code = data[at]
+        if odd >= 0 and not left & 1 and code in _UNUSUAL:
+            odd += 1
+            if odd > most:
+                raise DecodeError(f"a map has more than {most} keys that are arrays or extensions")
+        left -= 1
+        if code in _SCALAR:
+            at += _SCALAR[code]
+            continue
+        at, inside, entries = _token(data, at, code)
+        if inside:
+            outer.append((left, odd))
+            left, odd = inside, 0 if entries > most else -1
 
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.most = limits.current.equal_hashes
 
-    def run(self) -> None:
-        # Of each open container: values to come, and for a map of many keys those not plain so far, else -1.
-        outer: list[tuple[int, int]] = []
-        at, left, odd = 0, 1, -1
-        data, end = self.data, len(self.data)
-        while at < end:
-            if not left:
-                if not outer:
-                    return
-                left, odd = outer.pop()
-                continue
-            code = data[at]
-            if odd >= 0 and not left & 1 and code in _UNUSUAL:
-                odd += 1
-                if odd > self.most:
-                    raise DecodeError(f"a map has more than {self.most} keys that are arrays or extensions")
-            left -= 1
-            if code in _SCALAR:
-                at += _SCALAR[code]
-                continue
-            at, inside, many = self._token(at, code)
-            if inside:
-                outer.append((left, odd))
-                left, odd = inside, 0 if many else -1
-
-    def _token(self, at: int, code: int) -> tuple[int, int, bool]:
-        """Where the next token begins, how many values this one holds, and whether they are a large map's."""
-        data = self.data
-        if code in _COUNTED:
-            size, more = _COUNTED[code]
-            return at + 1 + size + more + int.from_bytes(data[at + 1 : at + 1 + size]), 0, False
-        if code < 0xA0:
-            return at + 1, (code & 0x0F) * (2 if code < 0x90 else 1), False
-        if code < 0xDC:
-            return at + 1 + (code & 0x1F), 0, False
-        size = 4 if code & 1 else 2
-        count = int.from_bytes(data[at + 1 : at + 1 + size])
-        return at + 1 + size, count * (2 if code >= 0xDE else 1), code >= 0xDE and count > self.most
+def _token(data: memoryview, at: int, code: int) -> tuple[int, int, int]:
+    """Where the next token begins, how many values this one holds, and how many keys a counted map has."""
+    if code in _COUNTED:
+        size, more = _COUNTED[code]
+        return at + 1 + size + more + int.from_bytes(data[at + 1 : at + 1 + size]), 0, 0
+    if code < 0xA0:
+        return at + 1, (code & 0x0F) * (2 if code < 0x90 else 1), 0
+    if code < 0xDC:
+        return at + 1 + (code & 0x1F), 0, 0
+    size = 4 if code & 1 else 2
+    count = int.from_bytes(data[at + 1 : at + 1 + size])
+    return at + 1 + size, count * (2 if code >= 0xDE else 1), count if code >= 0xDE else 0

@@ -83,7 +83,7 @@ def from_plain(kind: str, payload: object) -> object:
         return reader(payload)
     except (DecodeError, SerializerRefused):
         raise
-    except (ValueError, TypeError, OverflowError, ArithmeticError) as error:
+    except (ValueError, TypeError, ArithmeticError) as error:
         raise DecodeError(f"malformed {kind}: {type(error).__name__}") from error
 
 

@@ -37,6 +37,7 @@ from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError
 from .lazily import is_array
 from .pickles import Data
 from .unpickle import restricted_loads
+from .weighing import ATOMS
 
 STRUCTURAL: frozenset[str] = frozenset({"link"})
 """Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
@@ -113,14 +114,11 @@ def _scalar_in_msgpack(content: object) -> bytes:
         return bytes(encode("msgpack", content))
 
 
-SCALARS = frozenset({type(None), bool, int, float, str, bytes})
-"""Classes in which nothing else can be."""
-
 ENCODE_SCALAR: Mapping[str, Callable[[object], bytes]] = {
     "pickle": _scalar_in_pickle,
     "msgpack": _scalar_in_msgpack,
 }
-"""As `encode`, but sooner, for an object of one of `SCALARS`; of the serializers for which this matters."""
+"""As `encode`, but sooner, for an object of one of `ATOMS`; of the serializers for which this matters."""
 
 
 def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> Any:
@@ -311,7 +309,7 @@ _ARRAY = 2
 
 
 def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes:
-    prepared = content if type(content) in SCALARS else _prepare(content)
+    prepared = content if type(content) in ATOMS else _prepare(content)
     try:
         return _MSGPACK.encode(prepared)
     except OverflowError:
@@ -321,18 +319,18 @@ def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes
 def _prepare(value: Any) -> object:
     """Replace what msgspec would encode lossily, or not at all, by extensions; plain parts are not copied."""
     kind: object = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if kind in SCALARS:
+    if kind in ATOMS:
         return value
     if kind is list or kind is tuple:
-        if SCALARS.issuperset(map(type, value)):
+        if ATOMS.issuperset(map(type, value)):
             return value
-        return [item if type(item) in SCALARS else _prepare(item) for item in value]
+        return [item if type(item) in ATOMS else _prepare(item) for item in value]
     if kind is dict:
-        if not SCALARS.issuperset(map(type, value)):
+        if not ATOMS.issuperset(map(type, value)):
             return _prepare(portable.pairs(value))
-        if SCALARS.issuperset(map(type, value.values())):
+        if ATOMS.issuperset(map(type, value.values())):
             return value
-        return {key: item if type(item) in SCALARS else _prepare(item) for key, item in value.items()}
+        return {key: item if type(item) in ATOMS else _prepare(item) for key, item in value.items()}
     base = portable.plain_base(value)
     if base is not None:
         return _prepare(base)

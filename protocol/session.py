@@ -323,7 +323,7 @@ class Session:
             raise stale(now_ms + offset_ms - stamp.ms)
         if window is not None:
             of = self.facts.identity.key_id, self.peer.agent_id, stamp.epoch
-            window.admit_of(of, stamp.ms, stamp.counter)
+            window.admit(of, stamp.ms, stamp.counter)
 
     def _abilities(self, header: bytes) -> int:
         """The sequence of a request that tells other abilities than the first one."""

@@ -73,10 +73,9 @@ _PURPOSE = {Suite.AES256_GMAC: "aes256-gmac", Suite.AES256_GCM: "aes256-gcm"}
 
 
 class Signature(NamedTuple):
-    """Frame 4, split."""
+    """What frame 4 holds beside the tag."""
 
     suite: Suite
-    tag: bytes
     rest: str
 
 
@@ -94,7 +93,7 @@ def split(frame: Buffer) -> Signature:
     if len(raw) < end:
         raise SignatureError(f"signature frame of {len(raw)} bytes is too short for {_BY_CODE[code].name}")
     try:
-        return Signature(_BY_CODE[code], raw[1:end], raw[end:].decode("ascii"))
+        return Signature(_BY_CODE[code], raw[end:].decode("ascii"))
     except UnicodeDecodeError:
         raise SignatureError("the key id is not ASCII") from None
 

@@ -10,12 +10,12 @@ State per (key id, sender, epoch), kept in two generations of counters::
                                                  previous := current, current := {}
 
 Counters, not times, decide: a sender's counter only rises, while its clock may be set back.
-Nothing is stored before the signature held, so junk cannot flush the window. Memory is bounded: `max_senders`
-senders of each key, two generations of at most `depth` counters each. Of the `QUIET` senders that were not
-heard of for longest, the one whose newest message has the earliest time has to go. It leaves that time as a
-floor: what senders of its key that are not remembered sent until then is refused, also once they are
-(``after``). So a floor is a time that others have reached, and one sender whose clock is ahead shuts out
-nobody: it stays until time has caught up.
+Nothing is stored before the signature held, so junk cannot flush the window. Memory is bounded:
+`Limits.senders_per_key`, and for each of them two generations of at most `depth` counters. Of the `QUIET`
+senders that were not heard of for longest, the one whose newest message has the earliest time has to go. It
+leaves that time as a floor: what senders of its key that are not remembered sent until then is refused, also
+once they are (``after``). So a floor is a time that others have reached, and one sender whose clock is ahead
+shuts out nobody: it stays until time has caught up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from itertools import islice
 
 from . import limits
 from .errors import ReplayedMessage
-from .ids import Stamp
 from .quotas import Quotas
 
 HORIZON_MS = 60_000
@@ -92,12 +91,10 @@ class ReplayWindow:
     """Bounded memory of accepted messages. Not thread-safe: one owner, the agent's I/O thread.
 
     Args:
-        max_senders: sender epochs of each key that are remembered; default `Limits.senders_per_key`.
         depth: counters per generation and sender before the floor has to rise.
     """
 
-    def __init__(self, max_senders: int | None = None, depth: int = 1 << 17) -> None:
-        self._max_senders = max_senders
+    def __init__(self, depth: int = 1 << 17) -> None:
         self._depth = depth
         self._rooms: dict[str, _Room] = {}
         self._latest: tuple[SenderKey, _Sender] | None = None
@@ -105,21 +102,17 @@ class ReplayWindow:
     def __len__(self) -> int:
         return sum(len(room.senders) for room in self._rooms.values())
 
-    def admit(self, key_id: str, sender: str, stamp: Stamp) -> None:
+    def admit(self, of: SenderKey, ms: int, counter: int) -> None:
         """Remember a verified message.
 
         Args:
-            key_id: of the key that signed it, so that its holder cannot spoil another key's window.
-            sender: agent id.
-            stamp: the sender's own.
+            of: its sender, under the key that signed it, whose holder cannot spoil another key's window.
+            ms: Unix time in milliseconds, the sender's own.
+            counter: likewise.
 
         Raises:
             ReplayedMessage: when it was accepted before, or is older than the window remembers.
         """
-        self.admit_of((key_id, sender, stamp.epoch), stamp.ms, stamp.counter)
-
-    def admit_of(self, of: SenderKey, ms: int, counter: int) -> None:
-        """As `admit`, by key id, sender and epoch, time in milliseconds and counter."""
         latest = self._latest
         state = latest[1] if latest is not None and latest[0] == of else self._state(of, ms)
         if not state.admit(ms, counter, self._depth):
@@ -137,7 +130,7 @@ class ReplayWindow:
                 raise ReplayedMessage(
                     f"a message of {key[1]} is older than what is remembered of its key's senders: not run"
                 )
-            state = room.add(key, ms, self._max_senders or limits.current.senders_per_key)
+            state = room.add(key, ms, limits.current.senders_per_key)
         else:
             room.senders.move_to_end(key)
         self._latest = (key, state)
@@ -151,16 +144,15 @@ class SeenSignatures:
     boundary does not change it.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._seen: Quotas[bytes, bool] = Quotas()
 
     def admit(self, signature: bytes, key_id: str = "") -> None:
         """Remember a verified signature.
 
         Raises:
-            ReplayedMessage: when it is among its key's last ``limit``, default `Limits.signatures_per_key`.
+            ReplayedMessage: when it is among its key's last, `Limits.signatures_per_key` of them.
         """
         if self._seen.get(key_id, signature):
             raise ReplayedMessage("this signed PZC00 message was already accepted once; it is not run again")
-        self._seen.put(key_id, signature, True, self._limit or limits.current.signatures_per_key)
+        self._seen.put(key_id, signature, True, limits.current.signatures_per_key)

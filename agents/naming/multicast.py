@@ -103,7 +103,7 @@ class MulticastSockets:
         self._relaying = Relaying(site.relays)
         self._looking_up = False
         self._timer: Timer | None = None
-        self._count = self._patient = 0
+        self._patient = 0
         self._looked = time.monotonic()
         self._find_relays(LOOK_UP)
 
@@ -166,7 +166,7 @@ class MulticastSockets:
             self._looking_up = False
 
     def _on_readable(self, multicast: Multicast, fileno: int) -> None:
-        self._heard(self._read(multicast, fileno, _BATCH))
+        self._heard(self._read(multicast, fileno, _BATCH) < _BATCH)
 
     def _on_patience(self) -> None:
         heard = self.hear_patient()
@@ -181,20 +181,18 @@ class MulticastSockets:
 
     def hear_patient(self) -> int:
         """Hear the heartbeats that wait; how many there were."""
-        multicast = self._multicast
-        before = self._count
+        multicast, heard = self._multicast, 0
         if multicast is not None and multicast.patient is not None:
-            self._read(multicast, multicast.patient, _ALL)
-        self._patient += self._count - before
-        return self._count - before
+            heard = self._read(multicast, multicast.patient, _ALL)
+        self._patient += heard
+        return heard
 
-    def _read(self, multicast: Multicast, fileno: int, most: int) -> bool:
-        """Hear what a socket has, at most so much; False when there may be more."""
-        for _ in range(most):
+    def _read(self, multicast: Multicast, fileno: int, most: int) -> int:
+        """Hear what a socket has, at most so much; how much it was."""
+        for heard in range(most):
             datagram = None if multicast is not self._multicast else multicast.receive(fileno)
             if datagram is None:
-                return True
-            self._count += 1
+                return heard
             said = self._hear(datagram)
             if said is None:
                 continue
@@ -205,7 +203,7 @@ class MulticastSockets:
                 self._relaying.heard(
                     multicast, datagram, passed, now, lambda each: self._whole(self._reaches[each.view])
                 )
-        return False
+        return most
 
     def say(self, sayings: Sequence[Outgoing]) -> None:
         """Send datagrams, each on its view; while deaf, nothing."""

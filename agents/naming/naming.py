@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, cast, get_args
 
 from ...discovery import names
-from ...discovery.events import Changed, Event
+from ...discovery.events import Event
 from ...discovery.names import Remapping, Style, Target
 from ...discovery.records import Entry, Place
 from ...discovery.site import parse_peers
@@ -286,7 +286,7 @@ class Naming:
         )
 
     def _on_event(self, event: Event) -> None:
-        entry = event.new if isinstance(event, Changed) else event.entry
+        entry = event.entry
         if entry.kind == "topic":
             return
         place = Target(entry.partition, entry.name)

@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from ...discovery.events import Changed, Conflict, Event
+from ...discovery.events import Conflict, Event
 from ...discovery.names import Pattern, Target, is_pattern
 from ...discovery.records import Entry
 from ...protocol.errors import (
@@ -98,10 +98,7 @@ class Watching:
         self._naming.unwatch(self._on_event)
 
     def _on_event(self, event: Event) -> None:
-        if isinstance(event, Conflict):
-            return
-        entry = event.new if isinstance(event, Changed) else event.entry
-        if self._concerns(entry):
+        if not isinstance(event, Conflict) and self._concerns(event.entry):
             self._look_soon()
 
     def _look_soon(self) -> None:

@@ -228,7 +228,7 @@ class BroadcastIn:
                 if not -FRESH_MS <= late <= FRESH_MS:
                     self._ask_for_time(route)
                     raise stale(late)
-                self._window.admit_of(route.known_as, stamp.ms, stamp.counter)
+                self._window.admit(route.known_as, stamp.ms, stamp.counter)
             route.take(self, route, message, frames, now)
         except ProtocolError as exc:
             self._counters.add("notifications_refused")

@@ -175,7 +175,8 @@ def check_registry(subject: Subject) -> Iterator[Finding]:
                 text = f"{endpoint} is an agent ({peer.name or peer.details.get('kind')}), but no registry"
                 yield failed("registry", text, "correct PZC_REGISTRY, or start one: pzc registry --bind EP")
                 return
-            status = _status(agent, endpoint, subject.timeout)
+            told = as_table(agent.request(endpoint, {"pzc": "statistics"}, subject.timeout))
+            status = as_table(told.get("registry"))
         except (PzcError, OSError) as exc:
             why, todo = diagnose(endpoint, exc, agent.protocol.signed, subject.timeout)
             yield failed("registry", why, f"{todo}; a registry is started with pzc registry --bind EP")
@@ -184,7 +185,3 @@ def check_registry(subject: Subject) -> Iterator[Finding]:
     kept = f"kept in {status['file']}" if status.get("file") else "not kept in a file"
     text = f"at {endpoint}, {processes} processes, {connections} connections of topics, {kept}"
     yield ok("registry", text, endpoint=endpoint, **status)
-
-
-def _status(agent: Agent, endpoint: str, timeout: float) -> dict[str, Any]:
-    return as_table(as_table(agent.request(endpoint, {"pzc": "statistics"}, timeout)).get("registry"))

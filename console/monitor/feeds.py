@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -110,7 +110,7 @@ class Feeds:
         try:
             if endpoint:
                 made = self._collector.agent.subscribe(
-                    endpoint, topic, self._taker(key), policy=latest(1) if large else drop(1000),
+                    endpoint, topic, partial(self._take, key), policy=latest(1) if large else drop(1000),
                     timeout=_TIMEOUT,
                 )  # fmt: skip
                 made.on_lost = partial(self._lost, key)
@@ -127,14 +127,9 @@ class Feeds:
         if made is not None:
             made.close()
 
-    def _taker(self, key: Key) -> Callable[[Notification], None]:
-        agent, topic = key
-
-        def take(notification: Notification) -> None:
-            with self._collector.state() as state:
-                state.take(agent, topic, notification.content, time.monotonic())
-
-        return take
+    def _take(self, key: Key, notification: Notification) -> None:
+        with self._collector.state() as state:
+            state.take(*key, notification.content, time.monotonic())
 
     def _lost(self, key: Key, _reason: str) -> None:
         with self._lock:

@@ -96,8 +96,8 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> G
 
 
 def _of_agents(agents: list[dict[str, Any]]) -> Iterator[Family]:
-    def each(key: str, default: Any = 0) -> Samples:
-        return [((told["agent"],), told.get(key, default)) for told in agents if told.get(key) is not None]
+    def each(key: str) -> Samples:
+        return [((told["agent"],), told[key]) for told in agents if told.get(key) is not None]
 
     known = [told for told in agents if "calls" in told]
     one = ("agent",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...protocol.contents import as_table
@@ -154,17 +154,11 @@ class LabState:
                 found[key] = found.get(key, 0) + int(number(each.get("gaps")))
         return found
 
-    def tell(self, now: float, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """All of it in terms of JSON.
-
-        Args:
-            now: the time.
-            names: agents that are told in full; default all.
-        """
+    def tell(self, now: float) -> dict[str, Any]:
+        """All of it in terms of JSON."""
         gaps, troubles = self.gaps(), self.troubles(now)
         worst = worst_of(troubles)
-        agents = [self.detail(name, now, gaps) | {"trouble": worst.get(name, "")} for name in self.agents
-                  if names is None or name in names]  # fmt: skip
+        agents = [self.detail(name, now, gaps) | {"trouble": worst.get(name, "")} for name in self.agents]
         return {
             "agents": agents, "troubles": [each._asdict() for each in troubles],
             "processes": self.processes, "left_out": self.left_out,

@@ -17,7 +17,7 @@ from ...protocol.shown import printable
 State = Literal["new", "well", "silent", "gone"]
 
 MOST_TOPICS, MOST_CALLS, MOST_SUBSCRIPTIONS = 500, 100, 500
-"""What is kept of one agent; the rest is counted as ``left_out``."""
+"""What is kept of one agent."""
 
 WINDOW = 60.0
 """Seconds over which losses and refusals are told as recent."""
@@ -152,7 +152,6 @@ class Watched:
         since: when this state began.
         heard_at: when it answered last.
         error: why it does not answer.
-        version: grows with everything that changes.
     """
 
     def __init__(self, name: str, now: float, about: Mapping[str, Any] | None = None) -> None:
@@ -161,7 +160,6 @@ class Watched:
         self.since = now
         self.heard_at: float | None = None
         self.error = ""
-        self.version = 0
         self.about: dict[str, Any] = dict(about or {})
         self.topics: dict[str, Topic] = {}
         self.calls = Growth()
@@ -169,7 +167,6 @@ class Watched:
         self.running: list[dict[str, Any]] = []
         self.lock: dict[str, Any] | None = None
         self.behind = 0
-        self.left_out = 0
         self._told: Mapping[str, Any] = {}
 
     @property
@@ -185,7 +182,6 @@ class Watched:
     def _become(self, state: State, now: float) -> None:
         if state != self.state:
             self.state, self.since = state, now
-        self.version += 1
 
     def hear(self, told: Told, now: float) -> bool:
         """Take what it answered; True when it is another agent than before, such as after a restart."""
@@ -206,7 +202,6 @@ class Watched:
         self._hear_topics(as_table(told.statistics.get("topics")), now)
         subscriptions = [as_table(each) for each in as_list(told.statistics.get("subscriptions"))]
         self.behind = int(sum(number(each.get("pending")) for each in subscriptions))
-        self.left_out = max(0, len(told.running) - MOST_CALLS)
         self._become("well", now)
         return restarted
 

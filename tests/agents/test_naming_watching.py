@@ -75,14 +75,14 @@ def test_a_source_that_is_away_stays_for_as_long_as_its_publisher_may_keep_somet
     patience: float, left: list[str]
 ) -> None:
     names, gathering = watched("@@/cam1", patience=patience)
-    names.tell(Vanished(Entry("agent", "/cam1"), "silent"))
+    names.tell(Vanished(Entry("agent", "/cam1")))
     names.tasks.pop()()
     assert gathering.sources == left
 
 
 def test_a_source_that_was_away_for_too_long_is_left() -> None:
     names, gathering = watched("@@/cam1", patience=1e-9)
-    names.tell(Vanished(Entry("agent", "/cam1"), "silent"))
+    names.tell(Vanished(Entry("agent", "/cam1")))
     while names.tasks:
         names.tasks.pop(0)()
     assert gathering.sources == []

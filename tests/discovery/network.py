@@ -89,10 +89,10 @@ class Node:
                 case Appeared(entry):
                     assert key_of(entry) not in self.known
                     self.known[key_of(entry)] = entry
-                case Changed(old, new):
-                    assert self.known[key_of(old)] == old != new
-                    self.known[key_of(new)] = new
-                case Vanished(entry, _):
+                case Changed(entry):
+                    assert self.known[key_of(entry)] != entry
+                    self.known[key_of(entry)] = entry
+                case Vanished(entry):
                     assert self.known.pop(key_of(entry)) == entry
                 case Conflict(entry, other):
                     assert entry.name == other.name

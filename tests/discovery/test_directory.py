@@ -6,16 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from pzc.discovery.directory import SILENCE, Directory
-from pzc.discovery.events import Appeared, Changed, Conflict, Event, Vanished
+from pzc.discovery.events import Appeared, Conflict, Event, Vanished
 from pzc.discovery.records import Advertise, Announcement, Entry
 
 from tests.discovery.network import EPOCH, ETHERNET, SECRET, Network, Node, node_reach, said
 
 
 def names(events: list[Event], kind: type[Event]) -> list[str]:
-    return [
-        event.entry.name for event in events if isinstance(event, kind) and not isinstance(event, Changed)
-    ]
+    return [event.entry.name for event in events if isinstance(event, kind)]
 
 
 def pair() -> tuple[Network, Node, Node]:
@@ -46,7 +44,7 @@ def test_entries_go_3_to_4_s_after_their_process_was_killed(phase: float) -> Non
     writer.alive = False
     killed = network.now
     network.run(6.0)
-    gone = [when - killed for when, event in reader.told if event == Vanished(event.entry, "silent")]  # pyright: ignore[reportAttributeAccessIssue]
+    gone = [when - killed for when, event in reader.told if event == Vanished(event.entry)]  # pyright: ignore[reportAttributeAccessIssue]
     assert len(gone) == 2
     assert all(3.0 <= after <= 4.0 for after in gone)
 
@@ -83,7 +81,7 @@ def test_a_process_that_says_goodbye_is_gone_at_once() -> None:
     writer.alive = False
     network.run(0.0)
     assert [event for event in events(reader)[-2:] if isinstance(event, Vanished)] == [
-        Vanished(entry, "bye") for entry in (events(reader)[0].entry, events(reader)[1].entry)  # pyright: ignore[reportAttributeAccessIssue]
+        Vanished(entry) for entry in (events(reader)[0].entry, events(reader)[1].entry)  # pyright: ignore[reportAttributeAccessIssue]
     ]  # fmt: skip
     assert reader.directory.processes() == []
 
@@ -158,7 +156,6 @@ def test_without_a_key_a_clock_that_is_wrong_by_days_is_no_obstacle() -> None:
     for read in said(writer):
         directory.take(read, "multicast", 0.0, EPOCH + 1_000_000)
     assert directory.find("/psu") is not None
-    assert directory.processes()[0].skew == -1_000_000
 
 
 def test_a_late_process_learns_what_was_said_before_it_came() -> None:
@@ -263,7 +260,7 @@ def test_what_the_deployment_states_counts_before_what_is_heard() -> None:
     static = Entry("agent", "/psu", addresses=("tcp://10.9.9.9:1",))
     assert reader.directory.put(static) == [Appeared(static)]
     assert reader.directory.find("/psu") == static
-    assert reader.directory.drop(static) == [Vanished(static, "withdrawn")]
+    assert reader.directory.drop(static) == [Vanished(static)]
     assert reader.directory.find("/psu").number == 1  # pyright: ignore[reportOptionalMemberAccess]
 
 
@@ -280,7 +277,7 @@ def test_a_later_epoch_of_a_process_replaces_it_and_an_earlier_one_is_old() -> N
     fields = {field: getattr(read, field) for field in Announcement.__struct_fields__}
     later = type(read)(**{**fields, "epoch": EPOCH + 1, "count": 0, "digest": 0, "sequence": 1})
     told = reader.directory.take(later, "multicast", network.now, network.wall)
-    assert told == [Vanished(event.entry, "restarted") for event in told]  # pyright: ignore[reportAttributeAccessIssue]
+    assert told == [Vanished(event.entry) for event in told]  # pyright: ignore[reportAttributeAccessIssue]
     assert len(told) == 2
     assert reader.directory.take(read, "multicast", network.now, network.wall) == []
     assert reader.directory.counters["old"] == 1
@@ -310,7 +307,7 @@ def test_what_a_silent_registry_told_is_kept_for_30_s() -> None:
     directory.hold(3.0)
     directory.hold(4.0)
     assert directory.tick(32.9) == []
-    assert directory.tick(33.0) == [Vanished(entry, "silent")]
+    assert directory.tick(33.0) == [Vanished(entry)]
 
 
 def test_what_a_registry_told_stays_while_it_answers_and_says_nothing_else() -> None:
@@ -356,7 +353,7 @@ def test_what_only_the_registry_told_goes_when_it_says_so() -> None:
     for read in said(writer):
         directory.take(read, "registry", 0.0, EPOCH)
     (entry,) = directory.match("*")
-    assert directory.lost(writer.process) == [Vanished(entry, "silent")]
+    assert directory.lost(writer.process) == [Vanished(entry)]
     assert directory.next_deadline is None
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,9 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
+from pzc.protocol import limits
 from pzc.protocol.errors import ReplayedMessage
 from pzc.protocol.ids import Stamp
 from pzc.protocol.window import HORIZON_MS, QUIET, ReplayWindow, SeenSignatures
+from pzc.testing import Timings
 
 from tests.effort import many
 
@@ -22,7 +25,7 @@ def remembered(window: ReplayWindow) -> Any:
 
 def admitted(window: ReplayWindow, stamp: Stamp, sender: str = "a", key_id: str = "k") -> bool:
     try:
-        window.admit(key_id, sender, stamp)
+        window.admit((key_id, sender, stamp.epoch), stamp.ms, stamp.counter)
     except ReplayedMessage:
         return False
     return True
@@ -144,36 +147,40 @@ def test_epochs_senders_and_keys_have_windows_of_their_own() -> None:
 
 
 def test_the_sender_that_was_heard_least_recently_is_forgotten_first() -> None:
-    window = ReplayWindow(max_senders=2)
-    stamp = Stamp(NOW, 1, 1)
-    for sender in ("a", "b"):
-        assert admitted(window, stamp, sender)
-    assert not admitted(window, stamp, "a")
-    assert admitted(window, stamp, "c")
-    assert len(window) == 2
-    assert not admitted(window, stamp, "a")
+    with Timings(senders_per_key=2):
+        window = ReplayWindow()
+        stamp = Stamp(NOW, 1, 1)
+        for sender in ("a", "b"):
+            assert admitted(window, stamp, sender)
+        assert not admitted(window, stamp, "a")
+        assert admitted(window, stamp, "c")
+        assert len(window) == 2
+        assert not admitted(window, stamp, "a")
 
 
 def test_a_sender_whose_clock_is_ahead_shuts_out_nobody_when_there_is_no_room() -> None:
-    window = ReplayWindow(max_senders=2)
-    assert admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
-    assert all(admitted(window, Stamp(NOW + number, 1, 1), f"s{number}") for number in range(5))
-    assert not admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
+    with Timings(senders_per_key=2):
+        window = ReplayWindow()
+        assert admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
+        assert all(admitted(window, Stamp(NOW + number, 1, 1), f"s{number}") for number in range(5))
+        assert not admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
 
 
 def test_a_sender_whose_clock_is_behind_stays_as_long_as_it_speaks() -> None:
-    window = ReplayWindow(max_senders=QUIET + 1)
-    for number in range(3 * QUIET):
-        assert admitted(window, Stamp(NOW + number, 1, 1), f"s{number}")
-        assert admitted(window, Stamp(NOW - 3_600_000, number, 1), "behind")
+    with Timings(senders_per_key=QUIET + 1):
+        window = ReplayWindow()
+        for number in range(3 * QUIET):
+            assert admitted(window, Stamp(NOW + number, 1, 1), f"s{number}")
+            assert admitted(window, Stamp(NOW - 3_600_000, number, 1), "behind")
 
 
 def test_what_a_sender_sent_before_it_was_forgotten_is_refused_after_it_came_back() -> None:
-    window = ReplayWindow(max_senders=1)
-    assert admitted(window, Stamp(NOW, 1, 1), "a")
-    assert admitted(window, Stamp(NOW + 1, 1, 1), "b")
-    assert admitted(window, Stamp(NOW + 2, 2, 1), "a")
-    assert not admitted(window, Stamp(NOW, 1, 1), "a")
+    with Timings(senders_per_key=1):
+        window = ReplayWindow()
+        assert admitted(window, Stamp(NOW, 1, 1), "a")
+        assert admitted(window, Stamp(NOW + 1, 1, 1), "b")
+        assert admitted(window, Stamp(NOW + 2, 2, 1), "a")
+        assert not admitted(window, Stamp(NOW, 1, 1), "a")
 
 
 class Crowd(RuleBasedStateMachine):
@@ -184,7 +191,8 @@ class Crowd(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.window = ReplayWindow(max_senders=self.most)
+        self.before = limits.use(replace(limits.current, senders_per_key=self.most))
+        self.window = ReplayWindow()
         self.time = NOW
         self.counter = 0
         self.newest: dict[str, int] = {}
@@ -212,37 +220,42 @@ class Crowd(RuleBasedStateMachine):
     def memory_is_bounded(self) -> None:
         assert len(self.window) <= self.most
 
+    def teardown(self) -> None:
+        limits.use(self.before)
+
 
 TestCrowd = Crowd.TestCase
 TestCrowd.settings = settings(max_examples=many(150), stateful_step_count=60)
 
 
 def test_what_was_forgotten_of_a_sender_is_refused_and_what_is_newer_is_not() -> None:
-    window = ReplayWindow(max_senders=1)
-    stamp = Stamp(NOW, 1, 1)
-    assert admitted(window, stamp, "a")
-    assert admitted(window, stamp, "b")
-    assert not admitted(window, stamp, "a")
-    assert not admitted(window, stamp._replace(ms=NOW - 1), "c")
-    assert admitted(window, stamp._replace(ms=NOW + 1), "a")
+    with Timings(senders_per_key=1):
+        window = ReplayWindow()
+        stamp = Stamp(NOW, 1, 1)
+        assert admitted(window, stamp, "a")
+        assert admitted(window, stamp, "b")
+        assert not admitted(window, stamp, "a")
+        assert not admitted(window, stamp._replace(ms=NOW - 1), "c")
+        assert admitted(window, stamp._replace(ms=NOW + 1), "a")
 
 
 def test_a_key_that_fills_its_room_takes_none_of_another() -> None:
-    window = ReplayWindow(max_senders=2)
-    stamp = Stamp(NOW, 1, 1)
-    assert admitted(window, stamp, "a")
-    for number in range(5):
-        admitted(window, stamp._replace(ms=NOW + number), f"s{number}", key_id="l")
-    assert len(window) == 3
-    assert not admitted(window, stamp, "a")
-    assert admitted(window, stamp._replace(ms=NOW - 1), "b")
+    with Timings(senders_per_key=2):
+        window = ReplayWindow()
+        stamp = Stamp(NOW, 1, 1)
+        assert admitted(window, stamp, "a")
+        for number in range(5):
+            admitted(window, stamp._replace(ms=NOW + number), f"s{number}", key_id="l")
+        assert len(window) == 3
+        assert not admitted(window, stamp, "a")
+        assert admitted(window, stamp._replace(ms=NOW - 1), "b")
 
 
 def test_a_replay_is_told_with_its_sender() -> None:
     window = ReplayWindow()
-    window.admit("k", "camera", Stamp(NOW, 7, 1))
+    window.admit(("k", "camera", 1), NOW, 7)
     with pytest.raises(ReplayedMessage, match="message 7 of camera was already accepted once"):
-        window.admit("k", "camera", Stamp(NOW, 7, 1))
+        window.admit(("k", "camera", 1), NOW, 7)
 
 
 def test_a_signature_is_accepted_once() -> None:
@@ -254,11 +267,12 @@ def test_a_signature_is_accepted_once() -> None:
 
 
 def test_only_the_last_signatures_are_remembered() -> None:
-    seen = SeenSignatures(limit=3)
-    for number in range(4):
-        seen.admit(bytes([number]))
-    for number in (1, 2, 3):
-        with pytest.raises(ReplayedMessage):
+    with Timings(signatures_per_key=3):
+        seen = SeenSignatures()
+        for number in range(4):
             seen.admit(bytes([number]))
-    seen.admit(bytes([0]))
-    assert len(seen._seen) == 3
+        for number in (1, 2, 3):
+            with pytest.raises(ReplayedMessage):
+                seen.admit(bytes([number]))
+        seen.admit(bytes([0]))
+        assert len(seen._seen) == 3

@@ -10,6 +10,7 @@ from ....protocol.codec import Codec
 from ....protocol.errors import LocalProtocolError
 from ....protocol.link_messages import Body
 from ....protocol.signing import Suite
+from ....protocol.weighing import ATOMS
 from ....shm.blocks import available
 from ....shm.ring import Ring, Slot
 from ....transport.counters import Counters
@@ -64,7 +65,7 @@ class Encoding:
         """
         content, encode = published.content, self._encode_scalar
         kind: object = type(content)  # pyright: ignore[reportUnknownVariableType]
-        small = kind in serializers.SCALARS and not (kind in SIZED and len(content) > UNIX_LIMIT)
+        small = kind in ATOMS and not (kind in SIZED and len(content) > UNIX_LIMIT)
         if small and encode is not None:
             body = encode(content)
             if len(body) <= UNIX_LIMIT:

@@ -24,7 +24,7 @@ from ....agents.client.running import cancel
 from ....agents.client.terms import remote_of
 from ....agents.proxy import Proxy, close
 from ....protocol.contents import as_list, as_table
-from ....protocol.errors import PzcError, Refused, RemoteError
+from ....protocol.errors import Refused, RemoteError
 from ....protocol.paths import Step, key_of, parse
 from ....transport.wire import Protocol
 from ...targets import parse_value
@@ -249,13 +249,11 @@ class Acting:
             try:
                 value: object = _reached(self._reading.proxy(endpoint), path)
                 content: object = repr(value) if isinstance(value, RemoteReference) else value
-            except PzcError as exc:
-                content = RemoteError(type(exc).__name__, str(exc))
-            except Exception as exc:  # what the instrument raised
+            except Exception as exc:  # what the instrument raised, too
                 content = RemoteError(type(exc).__name__, str(exc))
             with self._mutex:
                 self._lives.setdefault((agent, path), Live()).take(content, time.monotonic())
-            if isinstance(content, RemoteError) and content.args and self._busy(agent):
+            if isinstance(content, RemoteError) and self._busy(agent):
                 return  # somebody works there: what is left is read later
 
     def signals(self, agent: str) -> list[str]:
