@@ -41,10 +41,8 @@ NO_THREAD = 0.25
 """Seconds until a thread is asked for again where none was left."""
 
 
-class Divisible:
+class Divisible(Struct, eq=False):
     """A function that several threads may call side by side, each for a part of what is left of it."""
-
-    __slots__ = ("left",)
 
     left: deque[Any]
 
