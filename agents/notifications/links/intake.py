@@ -71,9 +71,6 @@ class Intake:
         arrivals: what is not done.
     """
 
-    _gathers = False
-    """Whether some subscriptions may have a sink."""
-
     def __init__(
         self,
         protocol: Protocol,
@@ -128,7 +125,7 @@ class Intake:
         if notify.about:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster) if notify.losses else []
-        poured = self._gathered(notify, received.key_id) if self._gathers else None
+        poured = self._gathered(notify, received.key_id) if roster.sinks else None
         same: dict[int, Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
         for index, run in enumerate(runs, 1):
             if poured is None:
