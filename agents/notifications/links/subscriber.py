@@ -262,13 +262,14 @@ class Subscriber(ABC):
             self.flush()  # whoever came meanwhile relies on it
 
     def _send(self, make: Callable[[Transport], Batch | None]) -> bool:
+        """Send what is made; whether it may be looked for more."""
         with self._lock:
             transport = self.transport
             if transport is None or not transport.ready or self.ended:
                 return False
             made = make(transport)
-            if made is None:
-                return False
+            if made is None:  # where others sent it, who came since relies on one more look
+                return not len(self.queue)
             self.liveness.spoke(time.monotonic())
         notify, fd, contents = self._goes(made, transport)
         try:
