@@ -83,15 +83,12 @@ class KeepQueue(Pile[M], Generic[M]):
 
     def _open(self) -> int:
         """How many may go for the first time, as far as they are small enough, and the first one surely."""
-        sent = self._under_way
-        most = min(len(self._letters), self.room - self.sent, MOST - len(sent))
-        if most <= 0 or (sent and not self._goes(next(iter(self._letters.values())).size)):
+        letters, under_way = self._letters, len(self._under_way)
+        most = min(len(letters), self.room - self._under_way.next + 1, MOST - under_way)
+        if most <= 0:
             return 0
-        return most
-
-    def _goes(self, size: int) -> bool:
-        """Whether so many bytes more may be under way."""
-        return self._sent_bytes + size <= min(self.asked, self.share)
+        after = self._sent_bytes + next(iter(letters.values())).size
+        return most if not under_way or after <= min(self.asked, self.share) else 0
 
     @property
     def owed(self) -> int:

@@ -8,6 +8,8 @@ from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import count
 from typing import Any, Generic
 
+from msgspec import Struct, field
+
 from ..protocol.errors import PolicyRefused
 from .claims import Claim, M, Sent
 from .interests import ALL
@@ -44,7 +46,7 @@ class Letter(Sent[M], Generic[M], eq=False, gc=False):
             self.claims = tuple([each for each in self.claims if each.waits(self.key, order)])
 
 
-class Sum:
+class Sum(Struct, eq=False):
     """Losses in one topic of an interest.
 
     Attributes:
@@ -53,13 +55,12 @@ class Sum:
         settled: those of them that a reader was told, and acknowledged.
     """
 
-    __slots__ = ("at", "settled", "total")
+    total: int = 0
+    at: int = 0
+    settled: int = 0
 
-    def __init__(self) -> None:
-        self.total = self.at = self.settled = 0
 
-
-class Part:
+class Part(Struct, eq=False):
     """What is kept for one key of an interest of several, or for all of any other one.
 
     Attributes:
@@ -68,11 +69,9 @@ class Part:
         bytes: of all of these.
     """
 
-    __slots__ = ("bytes", "held", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: deque[int] = deque()
-        self.held = self.bytes = 0
+    waiting: deque[int] = field(default_factory=deque)
+    held: int = 0
+    bytes: int = 0
 
 
 class Kept(Claim):

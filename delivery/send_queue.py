@@ -1,7 +1,7 @@
 """Send queue: what one reader gets of a publisher, over all that it wants.
 
 What `put` does with each claim of a message. Lossy ones *may go* while the carrier takes more, those of
-``drop`` outside of blocks also while it `runs_ahead`, as long as `Ahead` has room and nothing is to repeat::
+``drop`` outside of blocks also while it `runs_ahead`, as long as `Most` has room and nothing is to repeat::
 
     policy      goes now                     else waits                else
     drop(n)     may go, and none waits       fewer than n wait         the new one is lost
@@ -37,12 +37,28 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
-from typing import Generic
+from typing import Generic, NamedTuple
 
-from .ahead import Ahead, Most
 from .claim_queue import OVERHEAD, ClaimQueue
 from .claims import UNBOUNDED, Entry, Interest, Loss, M
 from .policies import Policy
+
+
+class Most(NamedTuple):
+    """Bounds of what is ready or under way for lossy claims; what comes then waits or is lost by policy.
+
+    Attributes:
+        messages: all of them.
+        bytes: outside of blocks.
+        leased: contents in blocks: one that the reader looks at, and one on its way, which it copies when it
+            goes on looking at the first one.
+        waiting: bytes that wait; beyond them the oldest is lost, of ``drop`` the newest.
+    """
+
+    messages: int = 10_000
+    bytes: int = 64 << 20
+    leased: int = 2
+    waiting: int = 64 << 20
 
 
 class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
@@ -65,7 +81,8 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         self.lent = 0
         self._flows = flows
         self._most = most or Most()
-        self._ahead = Ahead(self._most)
+        self._messages = self._bytes = self._leased = 0  # ready or under way for lossy claims
+        self._waiting_bytes = 0
         self._behind: dict[Interest, None] = {}  # those for which something waits
         self._untold: dict[Interest, None] = {}  # those that lost something since they were told
         self._ready: deque[Entry[M]] = deque()
@@ -142,7 +159,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         return bool(groups)
 
     def _make_wait(self, entry: Entry[M]) -> None:
-        self._ahead.waiting += entry.size
+        self._waiting_bytes += entry.size
         entry.left = len(entry.claims)
         for interest in entry.claims:
             interest.wait(entry)
@@ -162,7 +179,10 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
 
     def _may_go(self, interest: Interest, leased: bool) -> bool:
         """Whether a lossy claim can go now."""
-        if self._again or not self._ahead.has_room(leased):
+        most = self._most
+        if self._again or self._messages >= most.messages or self._bytes >= most.bytes:
+            return False
+        if leased and self._leased >= most.leased:
             return False
         return (self.runs_ahead and not leased and not interest.newest) or self._flows()
 
@@ -171,20 +191,33 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         waiting = interest.waiting
         full = len(waiting) >= interest.bound
         if not interest.newest:
-            return not full and self._ahead.has_place(size)
-        while waiting and (full or not self._ahead.has_place(size)):
+            return not full and self._has_place(size)
+        while waiting and (full or not self._has_place(size)):
             self._lose_waiting(interest, 0)
             full = False
-        return self._ahead.has_place(size)
+        return self._has_place(size)
+
+    def _has_place(self, size: int) -> bool:
+        """Whether so many bytes more may wait."""
+        return not self._waiting_bytes or self._waiting_bytes + size <= self._most.waiting
 
     def _make_ready(self, entry: Entry[M]) -> None:
         for interest in entry.claims:
             interest.held += 1
         if entry.ahead >= 0:
-            self._ahead.add(entry)
+            self._messages += 1
+            self._bytes += entry.ahead
+            self._leased += entry.leased
         if entry.leased:
             self.lent += entry.size
         self._ready.append(entry)
+
+    def _leave(self, entry: Entry[M]) -> None:
+        """It is neither ready nor under way any more."""
+        if entry.ahead >= 0:
+            self._messages -= 1
+            self._bytes -= entry.ahead
+            self._leased -= entry.leased
 
     def refill(self) -> None:
         """What waits becomes ready as far as it can go now."""
@@ -205,7 +238,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
             ready = self._part(entry, goes)
         else:
             ready, entry.claims = entry, tuple(goes)
-            self._ahead.waiting -= entry.size
+            self._waiting_bytes -= entry.size
         ready.ahead = 0 if entry.leased else entry.size
         for interest in goes:
             interest.waits_not()
@@ -227,7 +260,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         """An entry waits no longer for one of its claims."""
         entry.left -= 1
         if not entry.left:
-            self._ahead.waiting -= entry.size
+            self._waiting_bytes -= entry.size
             if self.is_last(entry):
                 self.gone.append(entry)
         self._look_behind(interest)
@@ -242,8 +275,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         for interest in self.interests:
             self.give_up(interest)
         for entry in self._ready:
-            if entry.ahead >= 0:
-                self._ahead.remove(entry)
+            self._leave(entry)
             for interest in entry.claims:
                 interest.held -= 1
                 if self.has(interest):
@@ -307,8 +339,7 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
             for interest in entry.claims:
                 interest.held -= 1
                 interest.delivered += 1
-            if entry.ahead >= 0:
-                self._ahead.remove(entry)
+            self._leave(entry)
         return [entry for entry in done if self.is_last(entry)] if self.parts else done
 
     def resume(self, received: int) -> None:
@@ -330,5 +361,6 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
             interest.held = 0  # nobody waits for it
         left = self._under_way.suspend()
         self._again, self.parts = deque(), {}
-        self._ahead, self.suspended = Ahead(self._most), True
+        self._messages = self._bytes = self._leased = 0
+        self.suspended = True
         return left

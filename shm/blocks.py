@@ -14,7 +14,6 @@ import os
 from typing import TYPE_CHECKING
 
 from ..protocol.lazily import Lazily
-from . import machine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,11 +21,6 @@ else:
     np = Lazily("numpy")
 
 _SEAL_FUTURE_WRITE = 0x10  # Python names it from 3.13 on
-
-
-def available() -> bool:
-    """True where blocks can be made: on Linux."""
-    return machine.MEMORY
 
 
 class Block:

@@ -245,13 +245,11 @@ class UnixExchange(Exchange):
         Raises:
             LocalProtocolError: when the wire cannot carry it.
         """
-        pipe = self.pipe
         with self._sending:
-            return pipe is not None and self._push(pipe, packed, answers, fd)
-
-    def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
-        ms, count = time_ns() // 1_000_000, self._count()
-        return pipe.push(self.session.seal(None, ms, count, answers=answers, packed=packed), fd)
+            if self.pipe is None:
+                return False
+            ms, count = time_ns() // 1_000_000, self._count()
+            return self.pipe.push(self.session.seal(None, ms, count, answers=answers, packed=packed), fd)
 
     def flush(self) -> bool:
         """Write more of what the pipe has kept; True when it is ready."""

@@ -21,11 +21,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+
+from msgspec import Struct
 
 from ..protocol import limits
 from ..protocol.errors import AgentClosed, LocalLimit
@@ -40,27 +41,22 @@ NO_THREAD = 0.25
 """Seconds until a thread is asked for again where none was left."""
 
 
-class Divisible(ABC):
+class Divisible(Struct, eq=False):
     """A function that several threads may call side by side, each for a part of what is left of it."""
-
-    __slots__ = ("left",)
 
     left: deque[Any]
 
-    @abstractmethod
     def __call__(self) -> object:
         """Do what is left."""
+        raise NotImplementedError
 
 
-class _Run:
+class _Run(Struct, eq=False):
     """One function that runs."""
 
-    __slots__ = ("function", "since", "stalled")
-
-    def __init__(self, function: Callable[[], object], since: float) -> None:
-        self.function = function
-        self.since = since
-        self.stalled = False
+    function: Callable[[], object]
+    since: float
+    stalled: bool = False
 
 
 class Executor:
@@ -160,7 +156,7 @@ class Executor:
         with self._lock:
             if self._closed or self._waiting or self._active:
                 return False
-            run = self._begin(divisible or function, divisible)
+            run = self._begin(divisible or function)
             self._here.append(here)
         try:
             function()
@@ -189,10 +185,10 @@ class Executor:
             over = self._changed.wait_for(lambda: not self._here, max(0.0, deadline - time.monotonic()))
         return over and not any(thread.is_alive() for thread in threads)
 
-    def _begin(self, function: Callable[[], object], divisible: Divisible | None) -> _Run:
+    def _begin(self, function: Callable[[], object]) -> _Run:
         self._active += 1
         run = self._run = _Run(function, time.monotonic())
-        shared = divisible is not None and len(divisible.left) > 1
+        shared = isinstance(function, Divisible) and len(function.left) > 1
         if self._spare and not self._watched and (self._waiting or shared):
             with suppress(LocalLimit):  # no thread is left: whatever stalls holds up the others
                 self._call_watch()
@@ -243,8 +239,7 @@ class Executor:
             while not self._closed:
                 if self._waiting and self._active < self._most:
                     self._idle -= 1
-                    function = self._waiting.popleft()
-                    return self._begin(function, function if isinstance(function, Divisible) else None)
+                    return self._begin(self._waiting.popleft())
                 if self._spare and self._run is not None and not self._watched:
                     self._watch()
                 else:

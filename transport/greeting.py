@@ -23,11 +23,6 @@ from .stream import Stream, peer_uid
 _NONCE_SIZE = 32
 
 
-def available() -> bool:
-    """True where abstract Unix sockets exist."""
-    return machine.LANE
-
-
 def address(agent_id: str) -> str:
     """Where the agent of that id listens."""
     return f"{LANE.decode()}{agent_id}"
@@ -46,7 +41,7 @@ def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[S
     Raises:
         PeerLost: when there is none for this user.
     """
-    if not available():
+    if not machine.LANE:
         raise PeerLost(
             f"{endpoint} cannot be reached with transport='unix': this system has no Unix sockets that tell "
             "their user; use transport='tcp'"

@@ -26,7 +26,6 @@ from ..protocol.message import Message
 from ..protocol.session import Session
 from .compiled import LANE, LIMIT, Lane
 from .exchange import Otherwise, UnixExchange, refuse
-from .pipe import Pipe
 from .stream import Stream
 from .unix import FOREVER, RECEIVING, SENDING, SLICE
 
@@ -162,18 +161,22 @@ class Laned(UnixExchange):
             except OSError as exc:
                 self._fail(exc, SENDING)
 
-    def _push(self, pipe: Pipe, packed: tuple[str, Buffer], answers: Message | None, fd: int) -> bool:
-        body = self._plain(packed, answers, pushed=True) if fd < 0 and pipe.ready else None
-        if body is None:
-            return super()._push(pipe, packed, answers, fd)
-        try:
-            _, rest = self._lane.post((body if answers is None else (body, answers.msgid),), 0.0)
-        except OSError:
-            pipe.end()
-            return False
-        if rest:
-            pipe.keep(rest)
-        return True
+    def push(self, packed: tuple[str, Buffer], answers: Message | None, fd: int = -1) -> bool:
+        """See `UnixExchange.push`."""
+        body = self._plain(packed, answers, pushed=True) if fd < 0 else None
+        if body is not None:
+            with self._sending:
+                pipe = self.pipe
+                if pipe is not None and pipe.ready:
+                    try:
+                        _, rest = self._lane.post((body if answers is None else (body, answers.msgid),), 0.0)
+                    except OSError:
+                        pipe.end()
+                        return False
+                    if rest:
+                        pipe.keep(rest)
+                    return True
+        return super().push(packed, answers, fd)
 
     def _plain(
         self, packed: tuple[str, Buffer], answers: Message | None, *, pushed: bool = False

@@ -13,7 +13,8 @@ from ..protocol import limits
 from ..protocol.errors import RemoteProtocolError
 from ..protocol.frames import Buffer
 from ..protocol.lazily import np
-from ..shm.blocks import address_of, available
+from ..shm import machine
+from ..shm.blocks import address_of
 from ..shm.borrowed import Borrowed
 from ..shm.gone import when_gone
 from ..shm.ring import Ring, Slot
@@ -43,7 +44,7 @@ class Lending:
         self._peer = peer
         self.notes: deque[int] = deque()
         most, size = limits.current.shared_blocks, limits.current.shared_bytes
-        self._ring = Ring(most, size, kept=0, lately=LATELY) if blocks and most and available() else None
+        self._ring = Ring(most, size, kept=0, lately=LATELY) if blocks and most and machine.MEMORY else None
         self._writing: dict[
             int, Slot
         ] = {}  # by address, as long as somebody sees them and they were not sent

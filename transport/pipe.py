@@ -41,6 +41,7 @@ class Pipe:
         stream: of the connection, which still receives by itself.
 
     Attributes:
+        ready: nothing is left, so that `push` takes a message; any thread.
         gone: the connection is over; any thread.
     """
 
@@ -56,17 +57,8 @@ class Pipe:
             self._writable.register(stream.fileno(), select.EPOLLONESHOT)
         except (OSError, ValueError):  # the connection is over: the first write tells
             self.gone = True
+        self.ready = not self.gone
         stream.divert(self.send)
-
-    @property
-    def ready(self) -> bool:
-        """True when nothing is left, so that `push` takes a message; any thread."""
-        return not (self._left or self.gone)
-
-    @property
-    def takes(self) -> bool:
-        """False when `push` would refuse; any thread."""
-        return not (self._pushed or self.gone)
 
     @property
     def drained(self) -> bool:
@@ -91,7 +83,7 @@ class Pipe:
         Raises:
             LocalProtocolError: not five frames of sane sizes.
         """
-        if not self.takes:
+        if self._pushed or self.gone:
             return False
         parts = compose(frames, CARRYING if fd >= 0 else PLAIN)
         taken = self._keep(parts, fd) if self._left else self._begin(parts, fd)
@@ -137,13 +129,13 @@ class Pipe:
         self._writable.poll(0)  # else it stays readable
         while self._left and self._continue():
             pass
-        if not self._left:
-            self._behind, self._pushed = 0, False
+        if not (self._left or self.gone):
+            self._behind, self._pushed, self.ready = 0, False, True
         return self.ready
 
     def end(self) -> None:
         """The connection is over: what is left is forgotten."""
-        self.gone = True
+        self.gone, self.ready = True, False
         while self._left:
             _, fd = self._left.popleft()
             if fd >= 0:
@@ -165,7 +157,7 @@ class Pipe:
 
     def _continue(self) -> bool:
         """Go on with the first message that is left; False when the kernel takes no more."""
-        parts, fd = self._left[0]  # where it stays meanwhile: `ready` is asked without the lock
+        parts, fd = self._left[0]  # where it stays meanwhile: `drained` is asked without the lock
         taken = self._write(parts, fd)
         if taken < 0:
             return False
@@ -186,6 +178,7 @@ class Pipe:
             own = os.dup(fd) if fd >= 0 else -1
         except OSError:
             return False
+        self.ready = False
         self._left.append((list(map(memoryview, parts)), own))
         self._await()
         return True

@@ -22,12 +22,9 @@ from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring, read_private
 from ..protocol.shown import hint
 from ..protocol.signing import SUITES
-from .topic_settings import TopicSettings, one_of
+from .topic_settings import TRANSPORTS, TopicSettings, one_of
 
 logger = logging.getLogger("pzc.settings")
-
-TRANSPORTS = ("auto", "inproc", "unix", "tcp")
-"""How a call, or a notification, may travel; ``auto`` takes the first of the others that works."""
 
 SEALED = "aes256-gcm"
 """The suite that encrypts contents."""

@@ -42,11 +42,7 @@ class Timer:
     def cancel(self) -> None:
         """Never run the function; safe from any thread and more than once."""
         self.cancelled = True
-        self.function = _nothing  # it stays in the heap until it is due, and must not keep more alive
-
-
-def _nothing() -> None:
-    return None
+        self.function = bool  # it stays in the heap until it is due, and must not keep more alive
 
 
 class Timers:

@@ -33,6 +33,9 @@ from ..delivery.policies import Policy, block, drop, latest, mailbox
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.shown import hint
 
+TRANSPORTS = ("auto", "inproc", "unix", "tcp")
+"""How a call, or a notification, may travel; ``auto`` takes the first of the others that works."""
+
 _REMEMBERED = 10_000
 _MAKERS: Mapping[str, Callable[..., Policy]] = {
     "drop": drop, "latest": latest, "block": block, "mailbox": mailbox,
@@ -105,7 +108,7 @@ _KNOWN: Mapping[str, Callable[[object], Any]] = {
     "scope": one_of("process", "host", "all"),
     "keep_last": _flag,
     "policy": policy_of,
-    "transport": one_of("auto", "inproc", "unix", "tcp"),
+    "transport": one_of(*TRANSPORTS),
 }
 
 

@@ -53,6 +53,11 @@ BEHIND = 256
 _Waiting = Record | Sequence[Buffer]
 
 
+def over() -> AgentClosed:
+    """What whoever publishes after the end is told."""
+    return AgentClosed("the agent was stopped; it publishes no more")
+
+
 class Broadcast:
     """One XPUB socket, and its filters.
 
@@ -182,12 +187,12 @@ class Broadcast:
             if record is None or outgoing is not publication.mail:
                 record = Record(topic, number, published.sent_ms, published.key, *outgoing)
             if not add(record):
-                raise AgentClosed("the agent was stopped; it publishes no more")
+                raise over()
             self._large = self._large or len(outgoing[1]) > SMALL
             self._heartbeat.sent(topic, number)
         for frames in publication.spoken:
             if not add(frames):
-                raise AgentClosed("the agent was stopped; it publishes no more")
+                raise over()
             self._large = self._large or len(frames[2]) > SMALL
 
     def _frames(self, waiting: Sequence[_Waiting]) -> list[Sequence[Buffer] | None]:

@@ -247,7 +247,7 @@ def start(called: Iterable[Called | None]) -> None:
         if each is not None:
             found.setdefault(each.executor, deque()).append(each)
     for executor, waiting in found.items():
-        Turn(executor, waiting).submit()
+        Turn(waiting, executor).submit()
 
 
 def start_here(called: Iterable[Called]) -> None:
@@ -264,31 +264,27 @@ def start_here(called: Iterable[Called]) -> None:
         # Only of the last one: what stalls here keeps no other executor waiting.
         count = 0 if found else len(quick)
         quick.extend(others)
-        turn = Turn(executor, quick)
+        turn = Turn(quick, executor)
         if count:
             executor.run_here(partial(turn.call, count), turn)
         if turn.left:
             turn.submit()
 
 
-class Turn(Divisible):
+class Turn(Divisible, eq=False):
     """Calls for several, each by one thread at a time.
 
     Args:
-        executor: where.
         left: for whom.
+        executor: where.
     """
 
-    __slots__ = ("_executor",)
-
-    def __init__(self, executor: Runs, left: deque[Called]) -> None:
-        self._executor = executor
-        self.left = left
+    executor: Runs
 
     def submit(self) -> None:
         """Call for them as soon as it is the executor's turn; without room, the next arrival starts anew."""
         try:
-            if self._executor.submit(self):
+            if self.executor.submit(self):
                 return
         except AgentClosed:
             pass
@@ -317,7 +313,7 @@ class Turn(Divisible):
         while True:
             self.call(len(self.left))
             try:
-                if not self.left or self._executor.submit(self):
+                if not self.left or self.executor.submit(self):
                     return
             except AgentClosed:
                 return

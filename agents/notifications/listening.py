@@ -17,7 +17,7 @@ from ...discovery.records import Place
 from ...protocol.errors import ConfigError, LocalProtocolError, PeerLost, PolicyRefused, UnknownName
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
-from ...transport.settings import TRANSPORTS
+from ...transport.topic_settings import TRANSPORTS
 from ..interfaces import Coroutines, Finder, Resolver, Watching
 from ..signals import is_awaited
 from .callbacks import Awaiting, Runs

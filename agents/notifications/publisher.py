@@ -15,11 +15,11 @@ from time import monotonic, time_ns
 from msgspec import Struct
 
 from ...delivery.claims import Interest
-from ...protocol.errors import AgentClosed, LocalProtocolError
+from ...protocol.errors import LocalProtocolError
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
-from .broadcast import Broadcast
+from .broadcast import Broadcast, over
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC, Voice
 from .heartbeat import BEAT_TOPIC
@@ -163,7 +163,7 @@ class Publisher:
             self.declared.check(topic, published.content)
         while True:
             if self.closed:
-                raise _over()
+                raise over()
             version, plans = broadcast.version, self._plans
             plan = plans.get(topic)
             if plan is None or plan.version != subscribers.routes.version or plan.heard != version:
@@ -312,7 +312,3 @@ class Publisher:
     def types_of(self, topic: str) -> dict[str, str]:
         """What is said of a topic, or for ``*`` of all, by topic."""
         return self.declared.of((topic,))
-
-
-def _over() -> AgentClosed:
-    return AgentClosed("the agent was stopped; it publishes no more")

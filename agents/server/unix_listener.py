@@ -37,10 +37,11 @@ from ...protocol.errors import ProtocolError, PzcError, Refused, VersionError
 from ...protocol.frames import PZC01, Kind
 from ...protocol.message import Identity, Message
 from ...protocol.session import Session
+from ...shm import machine
 from ...transport.counters import Counters
 from ...transport.descriptors import Starved
 from ...transport.exchange import UnixExchange
-from ...transport.greeting import address, available, greeting
+from ...transport.greeting import address, greeting
 from ...transport.inherited import mine
 from ...transport.laned import exchange_of
 from ...transport.loop import Loop
@@ -104,7 +105,7 @@ class UnixListener:
         self._closed = self._resting = False
         self.name = ""
         self._socket: sockets.socket | None = None
-        if available() and PZC01 in protocol.codec.accept:
+        if machine.LANE and PZC01 in protocol.codec.accept:
             self._listen()
 
     def _listen(self) -> None:

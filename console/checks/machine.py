@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...shm.blocks import Block, available, capacity
+from ...shm import machine
+from ...shm.blocks import Block, capacity
 from .finding import Finding, Subject, ok, skipped, warning
 
 GIB = 1 << 30
@@ -36,7 +37,7 @@ _STEP = 0.05
 def check_shared_memory(subject: Subject) -> Iterator[Finding]:
     """A block can be made, is sealed, and cannot be written by a reader."""
     del subject
-    if not available():
+    if not machine.MEMORY:
         yield warning(
             "shared memory", "this system has no memfd", "large contents are sent over the socket instead"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +38,22 @@ class Kept:
         """Nothing was opened."""
 
 
+class Between:
+    """A lock that lets something else happen when it is let go of: each once, in order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.others: deque[Callable[[], object]] = deque()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+        if self.others:
+            self.others.popleft()()
+
+
 @pytest.fixture
 def subscriber() -> LinkSubscriber:
     return LinkSubscriber("link", Identity("", "agent"), True, threading.RLock(), Ring(1), 0.0)
@@ -60,6 +77,22 @@ def test_what_is_published_while_a_sign_of_life_goes_is_sent_behind_it(subscribe
     transport.meanwhile = publish
     subscriber.beat(math.inf)
     assert [len(notify.runs) for notify in transport.sent] == [0, 1]
+
+
+def test_what_is_published_behind_a_look_that_found_nothing_is_sent() -> None:
+    lock: Any = Between()
+    subscriber, transport = LinkSubscriber("link", Identity("", "agent"), True, lock, Ring(1), 0.0), Kept()
+    follow(subscriber, 1, "t")
+    subscriber.attach(transport, 0)
+
+    def publish() -> None:
+        published = Published("t", "", 1, "msgpack", b"\1", number=1)
+        subscriber.post(published, subscriber.queue.matching("t", ""), ())
+        subscriber.flush()  # as another thread, which finds that somebody sends
+
+    lock.others.append(publish)
+    subscriber.flush()
+    assert [len(notify.runs) for notify in transport.sent] == [1]
 
 
 def test_of_a_topic_that_nobody_wants_any_more_nothing_is_left(subscriber: LinkSubscriber) -> None:

@@ -7,10 +7,9 @@ import tracemalloc
 
 import pytest
 
-from pzc.delivery.ahead import Most
 from pzc.delivery.claims import Interest, Loss
 from pzc.delivery.policies import Policy, block, drop, latest, mailbox
-from pzc.delivery.send_queue import SendQueue
+from pzc.delivery.send_queue import Most, SendQueue
 from pzc.protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
 
 

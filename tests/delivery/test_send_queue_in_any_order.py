@@ -9,11 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pzc.delivery.ahead import Most
 from pzc.delivery.claim_queue import OVERHEAD
 from pzc.delivery.claims import Entry, Interest
 from pzc.delivery.policies import Policy, block, drop, latest
-from pzc.delivery.send_queue import SendQueue
+from pzc.delivery.send_queue import Most, SendQueue
 
 from tests.effort import many
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from pzc.shm.blocks import Block, address_of, available
+from pzc.shm import machine
+from pzc.shm.blocks import Block, address_of
 
-pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
 SIZE = 3 * mmap.PAGESIZE
 

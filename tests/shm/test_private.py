@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pzc.shm.blocks import Block, address_of, available
+from pzc.shm import machine
+from pzc.shm.blocks import Block, address_of
 from pzc.shm.private import Private
 
-pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
 SIZE = 3 * mmap.PAGESIZE
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from pzc.shm.blocks import available, capacity
+from pzc.shm import machine
+from pzc.shm.blocks import capacity
 from pzc.shm.private import Private
 from pzc.shm.ring import LATELY, Ring, Slot
 
 from tests.shm.ringing import BUFFERS, SIZE, allocate, publish
 
-pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from pzc.shm.blocks import available
+from pzc.shm import machine
 from pzc.shm.private import Private
 from pzc.shm.ring import Ring
 
 from tests.effort import many
 from tests.shm.ringing import BUFFERS, SIZE, publish
 
-pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
 
 @pytest.fixture

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from pzc.protocol import serializers
-from pzc.shm.blocks import Block, available
+from pzc.shm import machine
+from pzc.shm.blocks import Block
 from pzc.shm.ring import Ring
 from pzc.shm.views import MAX_MAPPED, Mapped
 
-pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
 SIZE = 1 << 16
 

@@ -209,11 +209,8 @@ def relieved() -> Iterator[Executor]:
     made.close()
 
 
-class Shared(Divisible):
+class Shared(Divisible, eq=False):
     """Takes gates, one after another."""
-
-    def __init__(self, *gates: Gate) -> None:
-        self.left = deque(gates)
 
     def __call__(self) -> None:
         with contextlib.suppress(IndexError):
@@ -264,7 +261,7 @@ def test_what_is_left_of_a_function_that_stalls_is_done_by_another_thread(
     relieved: Executor, gate: Gate, here: bool
 ) -> None:
     other = Gate()
-    shared = Shared(gate, other)
+    shared = Shared(deque((gate, other)))
     begin = partial(relieved.run_here, shared, shared) if here else partial(relieved.submit, shared)
     thread = threading.Thread(target=begin)
     thread.start()

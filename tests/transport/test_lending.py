@@ -14,7 +14,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from pzc.protocol import limits
 from pzc.protocol.errors import RemoteProtocolError
-from pzc.shm.blocks import Block, available
+from pzc.shm import machine
+from pzc.shm.blocks import Block
 from pzc.shm.borrowed import COPIES, Borrowed
 from pzc.shm.private import Private
 from pzc.transport.descriptors import Descriptors
@@ -22,7 +23,7 @@ from pzc.transport.lending import LATELY, Lending
 
 from tests.effort import many
 
-pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
 SIZE = 100_000
 

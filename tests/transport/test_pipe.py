@@ -12,7 +12,7 @@ import pytest
 
 from pzc.protocol.errors import AgentClosed, PeerLost
 from pzc.protocol.frames import Buffer
-from pzc.shm.blocks import available
+from pzc.shm import machine
 from pzc.transport.laned import Laned
 from pzc.transport.pipe import Pipe
 from pzc.transport.stream import INLINE, Stream
@@ -21,7 +21,7 @@ from tests.contract.rigs.calling import TIMEOUT
 from tests.transport.piping import HUGE, Link, descriptors, wait_until_writable, writable
 from tests.transport.streaming import LARGE, NEVER, message, soon
 
-pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="descriptors come over Unix sockets")
 
 
 @pytest.mark.parametrize("size", [0, 5, INLINE, INLINE + 1, HUGE])

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pzc.protocol.errors import RemoteProtocolError
-from pzc.shm.blocks import Block, available
+from pzc.shm import machine
+from pzc.shm.blocks import Block
 from pzc.shm.views import Mapped
 from pzc.transport.framing import compose
 from pzc.transport.pipe import Pipe
@@ -19,7 +20,7 @@ from tests.contract.rigs.calling import TIMEOUT
 from tests.transport.piping import CARRYING, HUGE, Link, descriptors, identity
 from tests.transport.streaming import HEAD, LARGE, NEVER, attached, message, soon
 
-pytestmark = pytest.mark.skipif(not available(), reason="descriptors come over Unix sockets")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="descriptors come over Unix sockets")
 
 
 def test_a_descriptor_comes_with_its_message(link: Link, files: list[int]) -> None:

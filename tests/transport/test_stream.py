@@ -16,7 +16,7 @@ from pzc import CallTimeout, PeerLost
 from pzc.protocol import limits
 from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import MAX_CONTENT, Buffer
-from pzc.shm.blocks import available
+from pzc.shm import machine
 from pzc.shm.private import Private
 from pzc.transport import descriptors
 from pzc.transport.lending import LATELY
@@ -25,7 +25,7 @@ from pzc.transport.stream import INLINE, Stream, peer_pid, peer_uid
 from tests.contract.rigs.calling import TIMEOUT
 from tests.transport.streaming import HEAD, IN_BLOCK, LARGE, NEVER, WITH_FD, message, packed, soon
 
-pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
 
 @pytest.fixture

@@ -13,12 +13,13 @@ from pzc import PeerLost
 from pzc.protocol import limits
 from pzc.protocol.errors import RemoteProtocolError
 from pzc.protocol.frames import MAX_CONTENT
-from pzc.shm.blocks import Block, available
+from pzc.shm import machine
+from pzc.shm.blocks import Block
 from pzc.transport.stream import INLINE, Stream
 
 from tests.transport.streaming import HEAD, IN_BLOCK, LARGE, NEVER, WITH_FD, attached, in_block, packed, soon
 
-pytestmark = pytest.mark.skipif(not available(), reason="blocks are made only on Linux")
+pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
 
 @pytest.fixture

@@ -115,7 +115,8 @@ class Arrival(Struct, eq=False):
                     exc.__cause__ = exc.__context__ = None  # their frames would keep the content
             if self.notification is not None:
                 return self.notification
-        raise self.error or _too_late()
+        text = "a notification was opened after the last subscription was done"
+        raise self.error or ProtocolError(text)
 
     def consumed(self) -> None:
         """A subscription is done with it; keep no reference to its content when calling."""
@@ -147,21 +148,14 @@ def arrival_of(notification: Notification) -> Arrival:
     )  # fmt: skip
 
 
-def _too_late() -> ProtocolError:
-    return ProtocolError("a notification was opened after the last subscription was done")
-
-
-class Flow:
+class Flow(Struct, eq=False):
     """What one set of interests gets.
 
     Attributes:
         half: how many done ones are worth a message of their own; None when no window counts them.
     """
 
-    __slots__ = ("half",)
-
-    def __init__(self, half: int | None = None) -> None:
-        self.half = half
+    half: int | None = None
 
 
 class HeldArrivals:

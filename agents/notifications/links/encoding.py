@@ -11,7 +11,7 @@ from ....protocol.errors import LocalProtocolError
 from ....protocol.link_messages import Body
 from ....protocol.signing import Suite
 from ....protocol.weighing import ATOMS
-from ....shm.blocks import available
+from ....shm import machine
 from ....shm.ring import Ring, Slot
 from ....transport.counters import Counters
 from ....transport.transport import plain_memory
@@ -47,7 +47,7 @@ class Encoding:
         self._encode_scalar = serializers.ENCODE_SCALAR.get(codec.serializer)
         # What is to be encrypted does not lie in memory in clear.
         sealed = codec.keyring is not None and codec.suite is Suite.AES256_GCM
-        self.shares = available() and not sealed
+        self.shares = machine.MEMORY and not sealed
         self.frames_all = codec.serializer == "buffers"
         self.frames_arrays = self.frames_all or codec.serializer == "pickle"
 

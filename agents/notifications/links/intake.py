@@ -36,7 +36,7 @@ from .lagging import Lagging, Later
 from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import LinkShare, Roster, Wanting
-from .together import LeftOut, Together, alone
+from .together import LeftOut, Together
 
 logger = logging.getLogger("pzc.links")
 
@@ -70,9 +70,6 @@ class Intake:
         peer: the publisher; its handshake may be renewed.
         arrivals: what is not done.
     """
-
-    _gathers = False
-    """Whether some subscriptions may have a sink."""
 
     def __init__(
         self,
@@ -128,7 +125,7 @@ class Intake:
         if notify.about:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster) if notify.losses else []
-        poured = self._gathered(notify, received.key_id) if self._gathers else None
+        poured = self._gathered(notify, received.key_id) if roster.sinks else None
         same: dict[int, Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
         for index, run in enumerate(runs, 1):
             if poured is None:
@@ -187,7 +184,8 @@ class Intake:
     ) -> None:
         """Enter notifications: those in succession together, losses apart, and who wants them.
 
-        ``decoded``: what was decoded of another run with the same rows, or will be wanted by one.
+        ``decoded``: what was decoded of another run with the same rows, or will be wanted by one; or all that
+        was published in this process.
         """
         arrivals, now = self.arrivals, time.time()
         wanted, flow, topic, rows = wanting.shares, wanting.flow, run.topic, run.rows
@@ -239,28 +237,14 @@ class Intake:
         Raises:
             RemoteProtocolError: when notifications are missing before it.
         """
-        roster = self._roster
-        ready = [each for come in _told(notify.losses, roster) for each in hand_on(*come)]
-        position, following = notify.first, iter(notifications)
+        entered, first, following = _told(notify.losses, self._roster), notify.first, iter(notifications)
         for run in notify.runs:
-            wanted, flow, *_ = roster.wanting(run.interests)
-            new = len(run.rows) - self.arrivals.entered(position, len(run.rows), flow)
-            for number, notification in enumerate(islice(following, len(run.rows)), position):
-                if number < position + len(run.rows) - new:
-                    continue
-                arrival = Arrival(
-                    self.arrivals, number, run.topic, notification.key, notification.epoch,
-                    notification.sequence, notification=notification, left=len(wanted),
-                    sent_ms=int(notification.sent_at * 1000),
-                )  # fmt: skip
-                if wanted:
-                    ready += hand_on(wanted, alone(arrival))
-                else:
-                    self.arrivals.unwanted(arrival)
-            position += len(run.rows)
+            known: Decoded = {each.sequence: (each, None) for each in islice(following, len(run.rows))}
+            self._enter(first, run, "", self._roster.wanting(run.interests), entered, known)
+            first += len(run.rows)
         if self.arrivals.weight >= LAGS:
             self.arrivals.lighten()
-        return partial(start, ready)
+        return partial(start, [each for come in entered for each in hand_on(*come)])
 
     def end(self, ended: Iterable[Ended]) -> Call:
         """Interests get nothing more; what is to be called then."""

@@ -104,8 +104,6 @@ class MailboxIntake(Intake):
         protocol, peer, counters, on_news, call, roster: as those of `Intake`.
     """
 
-    _gathers = True
-
     def __init__(
         self, protocol: Protocol, peer: Peer, counters: Counters, on_news: OnNews,
         call: Callable[[Callable[[], object]], object], roster: Roster,

@@ -237,13 +237,14 @@ class MailboxSubscriber(Subscriber):
         for topic, interests, some in runs:
             rows = [each.proven if self.signs else each.row for each in some]
             notify.runs.append(Run(topic, interests, rows))
-        if transport.blocks and len(records) == 1 and self._shares(records[0].topic):
-            return self._placed(batch, transport, notify.runs[0].rows[0].body)
+        body = notify.runs[0].rows[0].body if transport.blocks and len(records) == 1 else b""
+        if UNIX_LIMIT < len(body) <= LARGEST and self._shares(records[0].topic):
+            return self._placed(batch, transport, body)
         return batch
 
     def _placed(self, batch: Batch, transport: Transport, body: Body) -> Batch:
-        """A message of one content in a block, when it is large and there is one."""
-        slot = self._ring.allocate(len(body)) if UNIX_LIMIT < len(body) <= LARGEST else None
+        """A message of one content in a block, when there is one."""
+        slot = self._ring.allocate(len(body))
         if slot is None:
             return batch
         slot.buffer[:] = body

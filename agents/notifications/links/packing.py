@@ -89,9 +89,10 @@ class Packing:
         contents: list[Published] = []
         rows: list[Row] = []
         lent, fd, hurry = 0, -1, False
+        inside = transport.kind == "inproc"  # where contents go as they are
         for entry in entries:
             published: Published = entry.message
-            body, block, size = published.body, 0, 0
+            body, block, size = b"" if inside else published.body, 0, 0
             if entry.leased and blocks and published.slot is not None:
                 block = published.slot.block
                 if not self._ring.knows(self._reader, block):
@@ -109,7 +110,7 @@ class Packing:
             if published.waited is not None:
                 hurry = True
         runs = runs_of(entries, rows, Run)
-        if self._queue.parts and transport.kind != "inproc":
+        if self._queue.parts and not inside:
             _say_once(runs, contents)
         return self._notify(entries[0].position, len(rows), runs, lent, hurry), fd, contents
 

@@ -124,6 +124,7 @@ class Roster:
     Attributes:
         bound: the largest one of all policies that there were.
         known: what `wanting` has found of late.
+        sinks: of those subscriptions that have one.
     """
 
     def __init__(self) -> None:
@@ -131,7 +132,7 @@ class Roster:
         self._of: dict[Subscription, LinkShare] = {}
         self._by_interest: dict[int, LinkShare] = {}
         self.known: dict[tuple[int, ...], Wanting] = {}
-        self._sinks: dict[Subscription, Sink] = {}
+        self.sinks: dict[Subscription, Sink] = {}
         self._keys = self.bound = 0
 
     def __len__(self) -> int:
@@ -158,7 +159,7 @@ class Roster:
             self._keys += keys
             self.bound = max(self.bound, subscription.policy.bound)
             if subscription.sink is not None:
-                self._sinks[subscription] = subscription.sink
+                self.sinks[subscription] = subscription.sink
 
     def remove(self, subscription: Subscription) -> LinkShare | None:
         """One less; None when it had none."""
@@ -167,7 +168,7 @@ class Roster:
             if share is not None:
                 del self._by_interest[share.interest]
                 self._keys -= _keys(share)
-                self._sinks.pop(subscription, None)
+                self.sinks.pop(subscription, None)
                 self.known = {}
             return share
 
@@ -175,7 +176,7 @@ class Roster:
     def paused(self) -> bool:
         """Whether any sink takes no more for now."""
         with self._lock:
-            return any(sink.paused for sink in self._sinks.values())
+            return any(sink.paused for sink in self.sinks.values())
 
     def at(self, interest: int) -> LinkShare | None:
         """The share of an interest, while it is there."""

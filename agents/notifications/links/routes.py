@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ....delivery.ahead import Most
+from ....delivery.send_queue import Most
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ..filters import ANY

@@ -239,18 +239,14 @@ class Subscriber(ABC):
 
     def flush(self) -> None:
         """Send what waits, as far as the transport takes it; any thread."""
-        while True:
-            with self._lock:
-                if not len(self.queue):
-                    return
-            if not self.sending.acquire(blocking=False):
-                return  # whoever sends now looks again when it has let go
+        while self.sending.acquire(blocking=False):  # else whoever sends now looks again when it has let go
             try:
-                sent = self._send(self.packing.next)
+                more = self._send(self.packing.next)
             finally:
                 self.sending.release()
-            if not sent:
-                return
+            with self._lock:
+                if not len(self.queue) or not more:
+                    return
 
     def beat(self, now: float) -> None:
         """Send a sign of life when one is due and the transport takes it; any thread."""
@@ -262,13 +258,14 @@ class Subscriber(ABC):
             self.flush()  # whoever came meanwhile relies on it
 
     def _send(self, make: Callable[[Transport], Batch | None]) -> bool:
+        """Send what is made; whether it may be looked for more."""
         with self._lock:
             transport = self.transport
             if transport is None or not transport.ready or self.ended:
                 return False
             made = make(transport)
             if made is None:
-                return False
+                return not len(self.queue)  # else it may not go now
             self.liveness.spoke(time.monotonic())
         notify, fd, contents = self._goes(made, transport)
         try:
