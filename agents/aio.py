@@ -58,7 +58,7 @@ class Proxy(RemoteReference):
     ) -> None:
         checked_target(target)
         make = partial(synchronous.Proxy, target, timeout=timeout, transport=transport, protocol=protocol)
-        RemoteReference.__init__(self, Link(target, make), ())
+        RemoteReference.__init__(self, Link(target, make, partial(synchronous.revive, target)), ())
 
     def _child(self, step: Any) -> RemoteReference:
         return RemoteReference(self._link, (step,), None if isinstance(step, str) else self)
