@@ -61,7 +61,7 @@ class Proxy(RemoteReference):
         checked_transport(transport)
         protocol = None if protocol is None else chosen(protocol)
         make = partial(synchronous.Proxy, target, timeout=timeout, transport=transport, protocol=protocol)
-        RemoteReference.__init__(self, Link(target, make), ())
+        RemoteReference.__init__(self, Link(target, make, partial(synchronous.revive, target)), ())
 
     def _child(self, step: Any) -> RemoteReference:
         return RemoteReference(self._link, (step,), None if isinstance(step, str) else self)

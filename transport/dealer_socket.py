@@ -56,7 +56,8 @@ _WATCHED = (
 _WHY: dict[int, str] = {
     zmq.EVENT_CLOSED: "its machine refuses connections, or there is no way to it; is the agent running, "
     "and is that its port?",
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "something else than an agent is there; is that its port?",
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "something else than an agent is there, or one that is suspended, "
+    "as by Ctrl-Z; is that its port?",
     zmq.EVENT_DISCONNECTED: "whoever accepts connections there ends them at once; is that an agent's port?",
 }
 """What the first event of a try that failed tells."""
@@ -244,7 +245,10 @@ class DealerSocket:
     def _reason(self) -> str:
         if self._why == _WHY[zmq.EVENT_CLOSED] and is_loopback(self.endpoint):
             return "nothing listens at that port of this machine; is the agent running?"
-        return self._why or "nobody answers there; is its machine on, and does a firewall let it through?"
+        return self._why or (
+            "nobody answers there; is its machine on, does a firewall let it through, or is the agent "
+            "suspended, as by Ctrl-Z?"
+        )
 
     def allocate(self, size: int) -> bytearray | memoryview:
         """Plain memory; `send` hands it to libzmq without a copy when it is large."""

@@ -142,6 +142,11 @@ class Protocol:
         """Id of the key that signs notifications; empty without keys."""
         return "" if self.codec.keyring is None else self.codec.keyring.publishing.key_id
 
+    def verifies(self, key_id: str) -> bool:
+        """True when what that key signs can be verified here."""
+        ring = self.codec.keyring
+        return ring is None or ring.find(key_id) is not None
+
     @property
     def signed(self) -> bool:
         """True when messages are signed and unsigned ones refused."""

@@ -16,7 +16,8 @@
     any        cancel()                                  cancelled, and the server is told, unless
                                                          the call was not sent yet
     any        its time is over, its proxy was closed,   done (CallTimeout, AgentClosed); the server is
-               the agent was stopped                     told, unless the call outlives its caller
+               the agent was stopped                     told, unless the call outlives its caller, which
+                                                         is sent still when its proxy was closed
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Pending(Stays, Future[Any]):
         again: it was sent a second time, to the agent that has replaced the first one.
         note: what was told last of the call that runs.
         given_up: nobody waits for it any more.
+        detached: what it asks for goes on then.
         answered: it wants an answer.
         transport: by which it was sent.
         lasting: it may last, so that the server is shown meanwhile that its caller is alive.
@@ -76,7 +78,7 @@ class Pending(Stays, Future[Any]):
     msgid = ""
     size = 0
     made: Any = None
-    sent = again = given_up = False
+    sent = again = given_up = detached = False
     answered = True
     lasting = False
     transport: object = None
@@ -319,9 +321,10 @@ class PendingCall(Pending):
         self._client.cancel(self)
 
     def give_up(self, error: BaseException) -> None:
-        """End it, and the call at the server; any thread."""
+        """End it, and the call at the server, unless it is to go on; any thread."""
         if self._unfinished:
-            self._client.cancel(self)
+            if not self.detached:
+                self._client.cancel(self)
             self.fail(error)
 
     def cancel(self) -> bool:

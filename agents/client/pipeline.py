@@ -390,9 +390,10 @@ class Pipeline:
             transport, self._transport = self._transport, self._zmq
         if isinstance(transport, UnixTransport):
             transport.close()
-        recent = time.monotonic() - self._told < LINGER_MS / 1000
+        pending = self._pending.copy()
+        recent = time.monotonic() - self._told < LINGER_MS / 1000 or any(each.detached for each in pending)
         self._zmq.close(LINGER_MS if recent else 0)  # libzmq goes on delivering what nobody waits for
-        for entry in self._pending.copy():
+        for entry in pending:
             if self.remove(entry):
                 entry.fail(error())
         if self._alarm is not None:

@@ -30,7 +30,7 @@ from .described import About, Entry
 from .operations import CALLED, OPERATIONS, Operation, made_of, special
 from .originals import instead
 from .remote import RemoteObject
-from .sent import call_of, filled, is_plain, place_of
+from .sent import Substituted, call_of, filled, is_plain, place_of
 from .terms import USUAL
 
 Cls = TypeVar("Cls", bound=type)
@@ -308,6 +308,8 @@ class RemoteReference:
 
 def named(server: str, value: object) -> object:
     """What is sent to a server for a value: what the server holds itself is named."""
+    if isinstance(value, Substituted):
+        value = value._proxy_sent()  # pyright: ignore[reportPrivateUsage]
     if not isinstance(value, RemoteReference):
         is_class_of_values(type(value))  # which classes of data are pickled by their forms is learnt so
         return value

@@ -18,6 +18,14 @@ _NESTED = 2
 """Containers inside each other in which references are looked for: the arguments, and those in them."""
 
 
+class Substituted:
+    """Of which something else is sent."""
+
+    def _proxy_sent(self) -> object:
+        """What is sent for it; ConfigError when that is not known yet."""
+        raise NotImplementedError
+
+
 def place_of(path: Path) -> dict[str, Any]:
     """Options of a request that works with what a path leads to."""
     if not path:

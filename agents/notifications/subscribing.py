@@ -13,7 +13,7 @@ its transport: only a link tells, and sorts, what broadcast does not::
                 silent until `LINK_TIME` before the end
     broadcast   confirmed                                       open
     broadcast   unconfirmed, `LINK_TIME` before the end         link, with what is left of the time
-    broadcast   the publisher has no PUB port any more          link
+    broadcast   the publisher is not heard any more (`_hears`)  link
     link        confirmed                                       open
     link        refused                                         CallTimeout, which tells of the PUB port
 """
@@ -132,13 +132,12 @@ class Subscribing:
         if initial:
             _check_initial(peer, raw)
         by_link = peer.dialect == PZC01 and not raw and (initial or bool(type) or key is not None)
-        linked = by_link or not (policy.lossy and transport in BROADCAST and peer.pub_endpoint)
+        linked = by_link or not (policy.lossy and transport in BROADCAST and self._hears(peer))
 
         def made(peer: Peer, on_close: OnClose) -> Subscription:
             one = make(peer.agent_id, topic, callback, policy, key, executor, on_close, raw, throttle)
             one.ignores_local, one.manual_ack, one.type = ignore_local, manual_ack, type
-            one.initial = initial
-            one.sink = sink
+            one.initial, one.sink = initial, sink
             if forced:
                 self._forced.add(one)
             return one
@@ -178,6 +177,11 @@ class Subscribing:
             self._counters.add("broadcast_replaced")
             logger.warning("%r of %s comes over a link: %s", topic, endpoint, unplaced)
             return subscription
+
+    def _hears(self, peer: Peer) -> bool:
+        """Whether broadcasts of a publisher can be heard and verified here."""
+        verified = peer.dialect != PZC01 or self._protocol.verifies(peer.publishing)
+        return verified and bool(peer.pub_endpoint)
 
     def _near(self, peer: Peer) -> str:
         """How a link to a publisher may go inside this process or host; empty when it cannot."""
@@ -311,8 +315,8 @@ class Subscribing:
                 self.sub_socket.confirmed(peer, topic, mark, told)
                 return
             now = self._client.peer(peer.endpoint, deadline)
-            if not now.pub_endpoint:
-                raise CallTimeout(f"{peer.endpoint} has been restarted without a PUB port: subscribe again")
+            if not self._hears(now):
+                raise CallTimeout(f"{peer.endpoint} was restarted and is heard no more: subscribe again")
             if now.agent_id != peer.agent_id:  # restarted meanwhile, perhaps with another PUB endpoint
                 self.sub_socket.moved(peer.endpoint, now)
                 peer = now
@@ -337,9 +341,8 @@ class Subscribing:
     def _meet_again(self, endpoint: str, before: str = "") -> None:
         deadline = time.monotonic() + MEET_TIMEOUT
         peer = self.bare.meet(endpoint, deadline)
-        ours, followers = peer.dialect == PZC01, self.sub_socket.followers(before or endpoint)
-        if ours and not peer.pub_endpoint:
-            for subscription in followers:
+        if peer.dialect == PZC01 and not self._hears(peer):
+            for subscription in self.sub_socket.followers(before or endpoint):
                 self._take_a_link(peer, subscription, deadline)
             return
         for topic, mark in self.sub_socket.moved(before or endpoint, peer):
@@ -369,8 +372,8 @@ class Subscribing:
         return [
             {"topic": s.topic, "publisher": s.publisher, "transport": s.transport, "policy": s.policy.name,
              "received": s.received, "dropped": s.dropped, "throttled": s.throttled, "ignored": s.ignored,
-             "pending": s.pending,
-             "gaps": len(s.gaps), **s.arrivals.statistics(now), "link": open_links.statistics(s)}
+             "pending": s.pending, "gaps": len(s.gaps), **s.arrivals.statistics(now),
+             "link": open_links.statistics(s)}
             for s in self.subscriptions()
         ]  # fmt: skip
 

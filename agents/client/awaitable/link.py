@@ -34,13 +34,16 @@ class Link:
     Args:
         target: endpoint or name of the server.
         make: connects a `pzc.Proxy`.
+        later: makes one that is not connected.
 
     Attributes:
+        later: as given.
         proxy: the one that is awaited here, held until this is collected or closed; None before that.
     """
 
-    def __init__(self, target: str, make: Callable[[], Any]) -> None:
+    def __init__(self, target: str, make: Callable[[], Any], later: Callable[[], object]) -> None:
         self.target = target
+        self.later = later
         self.proxy: Any = None
         self._make = make
         self._lock = threading.Lock()

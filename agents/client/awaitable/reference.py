@@ -16,7 +16,6 @@ from ....delivery.policies import Policy
 from ....protocol.errors import ConfigError, MemberRefused
 from ....protocol.frames import PZC00
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
-from ....protocol.references import Reference
 from ...interfaces import Subscription
 from ...stubs.signatures import signature_of
 from .. import reference as synchronous
@@ -28,7 +27,7 @@ from ..operations import AWAITED, Operation, Slot, made_of, offered, special
 from ..originals import instead
 from ..pending import PendingCall
 from ..remote import RemoteObject
-from ..sent import call_of, filled, not_called, place_of
+from ..sent import Substituted, call_of, filled, not_called, place_of
 from ..streams import RemoteStream
 from .iteration import Call, Items, Notifications
 from .link import Link
@@ -38,7 +37,7 @@ from .threads import in_thread, outcome
 
 @synchronous.explained
 @made_of((row for name, row in AWAITED.items() if special(name) and name != "__getitem__"), awaited=True)
-class RemoteReference:
+class RemoteReference(Substituted):
     """Something that a server holds, or one member of it; get it from a proxy.
 
     ``await ref`` reads it, ``await ref.set(v)`` sets it, ``await ref(...)`` calls it, ``await ref[k]`` reads
@@ -92,6 +91,15 @@ class RemoteReference:
         path = self._path
         return path if path and isinstance(path[0], Handle) else (*remote.root, *path)
 
+    def _proxy_sent(self) -> object:
+        """That of the other face, which a server can use without an event loop."""
+        link, remote = self._link, self._link.remote
+        if not self._path:
+            return link.proxy if remote is not None else link.later()
+        if remote is None:
+            raise ConfigError(f"{self!r} cannot be sent yet: await the proxy of {link.target} first")
+        return synchronous.RemoteReference(remote, self._place(remote), {}, self._leases)
+
     # What it tells of itself
 
     def _entry(self) -> dict[str, Any]:
@@ -139,7 +147,7 @@ class RemoteReference:
         return await self._ask(remote, "get", place_of(path))
 
     async def _ask(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
-        filled(options, partial(_named, remote.server))
+        filled(options, partial(synchronous.named, remote.server))
         if self._terms.idempotent:
             result = await self._ask_again(remote, action, options)
         else:
@@ -226,7 +234,7 @@ class RemoteReference:
     async def _do_oneway(self, /, *args: Any, **kwargs: Any) -> None:
         remote = await self._link.connect()
         options = call_of(self._place(remote), "__call__", args, kwargs)
-        filled(options, partial(_named, remote.server))
+        filled(options, partial(synchronous.named, remote.server))
         remote.need("take a one-way call")
         await outcome(remote.request_later("exec", options, self._terms._replace(oneway=True)))
 
@@ -278,22 +286,3 @@ class RemoteReference:
         given = None if slot is None else in_loop(slot, remote, name)
         end_own(remote, name, given)
         await in_thread(partial(remote.disconnect, name, given))
-
-
-def _named(server: str, value: object) -> object:
-    """What is sent to a server for a value: what the server holds itself is named.
-
-    Raises:
-        ConfigError: for a path of another proxy that nobody has awaited.
-    """
-    if not isinstance(value, RemoteReference):
-        return synchronous.named(server, value)
-    of: Any = value
-    remote: RemoteObject | None = of._link.remote
-    if remote is not None and remote.server == server:
-        return Reference(server, of._place(remote), of._leases)
-    if not of._path:
-        return value
-    if remote is None:
-        raise ConfigError(f"{value!r} cannot be sent yet: await the proxy of {of._link.target} first")
-    return synchronous.RemoteReference(remote, of._place(remote), {}, of._leases)

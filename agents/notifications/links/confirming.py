@@ -116,7 +116,8 @@ class Answering:
         if "block" in (policy.name, policy.when_full) and not self._lets_wait:
             raise PolicyRefused(
                 "block, and a mailbox with when_full='block', lets publish wait: it takes the role operator; "
-                "ask for latest, drop, or a mailbox that drops its oldest, or sign with an operator's key"
+                "ask for latest, drop, or a mailbox that drops its oldest, or sign with an operator's key, "
+                'which the publisher\'s own is not: call = "NAME" in a keyring, or PZC_KEY'
             )
         about = Advertised() if keeps and topic == ANY else self._subscribers.routes.about(topic)
         about.check(topic, policy, self._transport)

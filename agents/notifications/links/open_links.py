@@ -86,7 +86,10 @@ def _check(peer: Peer, subscription: Subscription, transport: str) -> None:
             raise PolicyRefused("a mailbox goes over unix or tcp, in one process too: use transport='auto'")
         return
     if subscription.raw:
-        raise PolicyRefused("raw frames come by broadcast notifications only: use drop(n) or latest(k)")
+        raise PolicyRefused(
+            "raw frames come with a mailbox, or with drop(n) and latest(k) by broadcast: from a publisher "
+            "that has a PUB port and signs with a key that is held here"
+        )
     if peer.dialect != PZC01:
         raise PolicyRefused(
             f"{peer.endpoint} is an original Pizco, which offers broadcast notifications only: "

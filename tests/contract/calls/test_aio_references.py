@@ -191,6 +191,21 @@ def test_what_is_no_awaitable_proxy_is_refused(wrong: Any) -> None:
         aio.Proxy(wrong if not isinstance(wrong, str) else b"rack")  # type: ignore[arg-type]
 
 
+class Level:
+    """Has a level, and reads those that it is given."""
+
+    level = 1.5
+
+    @property
+    def same(self) -> Level:
+        """This one."""
+        return self
+
+    def read(self, *others: Any) -> list[float]:
+        """Levels of all."""
+        return [each.level for each in others]
+
+
 class Desk:
     """Works with what it is given."""
 
@@ -206,6 +221,28 @@ def test_a_reference_of_another_server_is_used_there(endpoint: str) -> None:
 
     with Server(Desk(), protocol=Protocol(KEY), discovery=False) as server:
         assert run(main(server.rep_endpoint)) == [1, 2]
+
+
+@pytest.mark.parametrize("key", ["", KEY], ids=["unsigned", "signed"])
+@pytest.mark.parametrize("way", ["call", "batch", "of its own server", "not awaited"])
+def test_a_proxy_and_its_references_travel_as_those_of_the_other_face(key: str, way: str) -> None:
+    protocol = Protocol(key)
+
+    async def main(there: str, desk: str) -> list[Any]:
+        rack = pzc.aio.Proxy(desk if way == "of its own server" else there, protocol=protocol)
+        async with pzc.aio.Proxy(desk, protocol=protocol) as proxy:
+            if way == "not awaited":
+                return await proxy.read(rack, rack)
+            async with rack:
+                if way == "call":
+                    return await proxy.read(rack, rack.same)
+                async with pzc.aio.batch(proxy) as batch:
+                    batch.read(rack, rack.same)
+                return batch.results[0]
+
+    served = (Server(Level(), protocol=protocol, discovery=False) for _ in range(2))
+    with next(served) as other, next(served) as server:
+        assert run(main(other.rep_endpoint, server.rep_endpoint)) == [1.5, 1.5]
 
 
 def test_a_reference_that_cannot_be_sent_yet_says_what_to_do(endpoint: str) -> None:

@@ -22,6 +22,16 @@ from pzc import (
 
 from tests.contract.rigs import original
 from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, Instrument, ServerProcess, proxied, served
+from tests.contract.rigs.pairs import wait_until
+
+DETACHED = """
+import sys
+from pzc import Proxy, close
+proxy = Proxy(sys.argv[1])
+for _ in range(10):
+    proxy.count.options(detached=True).future()
+close(proxy)
+"""
 
 
 class Counts:
@@ -64,6 +74,23 @@ def test_a_stream_is_fetched_and_read_by_the_same_agent() -> None:
         assert isinstance(future.result(TIMEOUT), RemoteStream)
         with attach(future.call_id).result(TIMEOUT) as stream:
             assert list(stream) == list(range(5))
+
+
+def test_detached_calls_go_on_when_their_proxy_is_closed_right_behind_them() -> None:
+    counts = Counts()
+    with served(counts) as (server, _):
+        with proxied(server.rep_endpoint) as proxy:
+            for _ in range(10):
+                proxy.count.options(detached=True).future()
+        wait_until(lambda: counts.calls == 10)
+
+
+def test_detached_calls_go_on_when_their_process_closes_its_proxy_and_ends() -> None:
+    counts = Counts()
+    with served(counts) as (server, _):
+        run = [sys.executable, "-c", DETACHED, server.rep_endpoint]
+        subprocess.run(run, check=True, timeout=TIMEOUT)
+        wait_until(lambda: counts.calls == 10)
 
 
 def test_a_call_that_nobody_made_is_refused() -> None:

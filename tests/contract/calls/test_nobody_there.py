@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 import pzc
-from pzc import PeerLost, Proxy, Server
+from pzc import Agent, PeerLost, Proxy, Server
+from pzc.testing import Timings
 
 from tests.contract.rigs.calling import TIMEOUT, Frames, Gate, Middle, in_thread
 from tests.contract.rigs.endpoints import free_endpoint
@@ -80,6 +81,13 @@ def test_a_program_that_is_no_agent_is_told_long_before_the_timeout() -> None:
             Proxy(f"tcp://127.0.0.1:{listener.getsockname()[1]}", timeout=LONG)
         listener.shutdown(socket.SHUT_RDWR)
     thread.join(TIMEOUT)
+
+
+@pytest.mark.parametrize("handshake", [0.1, LONG], ids=["for longer than a handshake", "for a moment"])
+def test_an_agent_that_may_be_suspended_is_told_as_that(handshake: float) -> None:
+    with Timings(handshake=handshake), socket.create_server(("127.0.0.1", 0)) as silent, Agent() as agent:
+        with pytest.raises(PeerLost, match="suspended, as by Ctrl-Z"):
+            agent.request(f"tcp://127.0.0.1:{silent.getsockname()[1]}", "ping", timeout=1.0)
 
 
 @pytest.mark.parametrize("used", ["once", "after an error"])

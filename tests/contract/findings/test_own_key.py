@@ -168,8 +168,9 @@ def test_no_key_below_an_operator_lets_a_server_wait_for_its_reader(
     endpoint: str, transport: str, key: Key, policy: Policy
 ) -> None:
     with Agent(protocol=Protocol(keyring=Keyring([SERVER, key], key)), discovery=False) as reader:
-        with pytest.raises(PolicyRefused, match="takes the role operator; ask for latest, drop"):
+        with pytest.raises(PolicyRefused, match="takes the role operator; ask for latest, drop") as told:
             reader.subscribe(endpoint, "t", policy=policy, transport=transport)
+        assert 'which the publisher\'s own is not: call = "NAME" in a keyring' in str(told.value)
         reader.subscribe(endpoint, "t", policy=mailbox(), transport=transport)
 
 

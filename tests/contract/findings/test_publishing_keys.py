@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from pzc import Agent, ConfigError, Key, Keyring, Protocol, Role, block, drop, mailbox
+from pzc import Agent, ConfigError, Key, Keyring, PolicyRefused, Protocol, Role, block, drop, mailbox
 
 from tests.contract.findings.marks import finding
-from tests.contract.rigs.peers import Elsewhere, Forwarder, Inbox
+from tests.contract.rigs.pairs import wait_until
+from tests.contract.rigs.peers import Elsewhere, Forwarder, Inbox, balance, in_place_of
 from tests.contract.rigs.strangers import strangers
 
 TIMEOUT = 10.0
@@ -102,6 +103,36 @@ def test_who_holds_the_publishing_key_alone_can_read(ring: Path) -> None:
         assert agent.wait_for_subscribers("v", 1, TIMEOUT)
         agent.publish("v", 1)
         assert inbox.recv(TIMEOUT).content == 1
+
+
+@pytest.mark.parametrize("transport", [None, "tcp"])
+def test_a_reader_without_the_publishing_key_gets_notifications_from_elsewhere_over_a_link(
+    ring: Path, transport: str | None
+) -> None:
+    keyring = Keyring.load(ring)
+    alice = Protocol(keyring=Keyring([list(keyring)[1]]))
+    with Elsewhere(protocol=Protocol(keyring=keyring)) as agent, Agent(protocol=alice) as reader:
+        inbox = reader.subscribe(agent.rep_endpoint, "v", transport=cast("Any", transport))
+        agent.publish("v", 1)
+        assert inbox.recv(TIMEOUT).content == 1
+        with pytest.raises(PolicyRefused, match="signs with a key that is held here"):
+            reader.subscribe(agent.rep_endpoint, "v", raw=True)
+
+
+def test_a_publisher_that_comes_back_with_a_key_that_its_reader_does_not_hold_goes_on_over_a_link() -> None:
+    old, new = Key("the secret of last year", "old"), Key("the secret of this year", "new")
+    before, after = (Protocol(keyring=Keyring([old, new], active=key)) for key in (old, new))
+    with Agent(protocol=Protocol(keyring=Keyring([old]))) as reader:
+        with Elsewhere(protocol=before) as agent:
+            inbox = reader.subscribe(agent.rep_endpoint, "v")
+            agent.publish("v", 1)
+            assert inbox.recv(TIMEOUT).content == 1
+            endpoints = agent.rep_endpoint, agent.pub_endpoint
+        with in_place_of(agent, Elsewhere, *endpoints, protocol=after) as agent:
+            assert agent.wait_for_subscribers("v", 1, TIMEOUT)
+            agent.publish("v", 2)
+            wait_until(lambda: balance(inbox) == 2)
+            assert inbox.recv(TIMEOUT).content == 2
 
 
 @finding("4.5")
