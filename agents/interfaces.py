@@ -52,27 +52,16 @@ class Client(Protocol):
         """Who is at an endpoint, after a handshake where it was not met; monotonic seconds."""
         ...
 
-    def request(
-        self,
-        endpoint: str,
-        content: object,
-        timeout: float,
-        transport: str = "auto",
-        idempotent: bool = False,
-    ) -> Reply:
-        """Ask and wait; with ``idempotent`` again, when the peer was lost."""
+    def request(self, endpoint: str, content: object, timeout: float) -> Reply:
+        """Ask and wait."""
         ...
 
     def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """Ask without waiting; callbacks of the future run in the I/O thread and must be quick."""
         ...
 
-    def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:
-        """Say something that nobody answers; waits until it is on its way."""
-        ...
-
     def send_to(self, peer: Peer, content: object, timeout: float) -> Future[None]:
-        """As `send`, without waiting, behind what was given to `submit_to`."""
+        """Say something that nobody answers, without waiting, behind what was given to `submit_to`."""
         ...
 
     def learn(self, peer: Peer) -> None:

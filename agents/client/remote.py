@@ -18,7 +18,7 @@ from ...protocol.frames import PZC00
 from ...protocol.notification import Callback
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
 from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted
+from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.wire import Protocol
 from ..interfaces import Subscription
 from ..signals import Slot
@@ -116,12 +116,8 @@ class RemoteObject(ServedObject):
             raise
 
     def _load(self) -> None:
-        if self.follower is None:
-            self.peer = self.agent.peer(self.endpoint, self.timeout)
-            reply = self._ask_table(self.timeout, idempotent=True)
-        else:
-            find = partial(self._find_table, time.monotonic() + self.timeout)
-            reply = repeated(find, self.timeout, self.abort)
+        self.agent.check_usable()
+        reply = repeated(partial(self._find_table, time.monotonic()), self.timeout, self.abort)
         original = self.peer.dialect == PZC00
         _, told = answers.read(reply, self.endpoint, self.hide_traceback)
         about = About(members=originals.table_of(told, self.endpoint)) if original else described.read(told)
@@ -135,22 +131,18 @@ class RemoteObject(ServedObject):
         if original and self._completions is None:
             self._completions = originals.Completions(self.agent, self.endpoint)
 
-    def _find_table(self, deadline: float) -> Reply:
+    def _find_table(self, started: float) -> Reply:
         """Ask at the server's present place: it may move while it is looked for."""
-        found = self.agent.reach(self.here, max(0.001, deadline - time.monotonic()))
-        self.peer = found.peer
-        return self._ask_table(found.left)
-
-    def _ask_table(self, seconds: float, idempotent: bool = False) -> Reply:
-        self.root = root_of(self.target, self.peer)
+        found = self.agent.reach(self.here, max(0.001, started + self.timeout - time.monotonic()))
+        self.peer = peer = found.peer
+        self.root = root_of(self.target, peer)
         about: dict[str, Any] = {"about": True, **({"on": to_wire(self.root)} if self.root else {})}
-        original = self.peer.dialect == PZC00
+        original = peer.dialect == PZC00
         word = ps_message("inspect" if original else "describe", {} if original else about)
-        self.agent.check_usable()
-        reply = self.client.request(
-            self.peer.endpoint, word, seconds, self.transport, idempotent, abort=self.abort
+        answer, message, _ = self.client.exchange(
+            peer.endpoint, word, self.timeout, started, self.transport, self.abort
         )
-        return accepted(reply)
+        return accepted(reply_of(message, answer))
 
     def about(self, path: Path) -> About:
         """What the server said about something, asked once."""

@@ -186,7 +186,7 @@ class ServedObject:
 
     def here(self, left: float) -> Place:
         """See `Served`."""
-        return Place(self.endpoint, settled=False)
+        return Place(self.endpoint, settled=self.follower is None)
 
     def arrived(self, value: Any) -> Any:
         """A result; a proxy that came so asks with the keys that this one has."""
