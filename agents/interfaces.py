@@ -160,14 +160,7 @@ class Resolver(Protocol):
 class Publisher(Protocol):
     """Publishes what a server has to tell."""
 
-    def publish(
-        self,
-        topic: str,
-        content: object,
-        key: str = "",
-        dialects: tuple[str, ...] | None = None,
-        ack_wait: float | None = None,
-    ) -> int:
+    def publish(self, topic: str, content: object, *, dialects: tuple[str, ...] | None = None) -> int:
         """Number and send one notification; gives its number. ``dialects``: in these, whoever listens."""
         ...
 

@@ -241,14 +241,14 @@ class Connection(Sealed):
     """
 
     __slots__ = (
-        "_exchange", "endpoint", "kind", "note", "proved", "since", "transport", "unread", "used"
+        "_exchange", "kind", "note", "proved", "since", "transport", "unread", "used"
     )  # fmt: skip
 
     def __init__(
         self, transport: Transport, kind: str, peer: Peer, protocol: Wire, own: str, counters: Counters,
         binding: str = "",
     ) -> None:  # fmt: skip
-        self.transport, self.kind, self.endpoint = transport, kind, peer.endpoint
+        self.transport, self.kind = transport, kind
         self.proved, self.used, self.since = False, True, 0.0
         self.note: dict[str, Any] | None = None
         self.unread: dict[int, object] = {}
@@ -321,7 +321,7 @@ class Connection(Sealed):
                 self._counters.add("replies_unexpected")
             if monotonic() >= deadline:  # which a peer that says something all the time would stretch
                 if late:
-                    raise CallTimeout(f"{self.endpoint} says something else all the time")
+                    raise CallTimeout(f"{self.peer.endpoint} says something else all the time")
                 late, deadline = True, monotonic() + LATE
             message = exchange.receive(deadline, abort)
 
@@ -347,7 +347,6 @@ class LocalConnection:
 
     def __init__(self, local: LocalCalls, peer: Peer) -> None:
         self.peer = peer
-        self.endpoint = peer.endpoint
         identity = Identity(peer.key_id, peer.agent_id)
         facts = Facts(PZC01, Kind.REPLY, peer.agent_id, "", None, local.trusted, identity)
         self._message = Message(facts, "", None, local.serializer, b"")

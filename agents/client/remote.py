@@ -135,7 +135,8 @@ class RemoteObject(ServedObject):
         """Ask at the server's present place: it may move while it is looked for."""
         found = self.agent.reach(self.here, max(0.001, started + self.timeout - time.monotonic()))
         self.peer = peer = found.peer
-        self.root = root_of(self.target, peer)
+        name = peer.object_at(self.target)  # that of one of several objects, perhaps
+        self.root = (name,) if name else ()
         about: dict[str, Any] = {"about": True, **({"on": to_wire(self.root)} if self.root else {})}
         original = peer.dialect == PZC00
         word = ps_message("inspect" if original else "describe", {} if original else about)
@@ -325,9 +326,3 @@ class RemoteObject(ServedObject):
         if self._completions is not None:
             self._completions.close(f"the proxy of {self.target} was closed")
         self._release()
-
-
-def root_of(target: str, peer: Peer) -> Path:
-    """Path of what a target names in what its server serves: a name may be that of one of several objects."""
-    name = peer.object_at(target)
-    return (name,) if name else ()

@@ -38,7 +38,7 @@ from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
 from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
-from .exposed import ExposedObject
+from .exposed import NEEDS_AT_MOST, ExposedObject
 from .lane import Lane, begin, not_started
 from .marks import Member
 from .presence import Presence
@@ -53,6 +53,10 @@ URGENT_THREADS = 8
 _LARGE = Member("a large content")
 _SEQUENCES = frozenset({tuple, list})
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
+_FREE: Mapping[int, frozenset[str]] = {
+    role: frozenset(action for action, most in NEEDS_AT_MOST.items() if role >= most)
+    for role in _NOTHING_FREE
+}
 _UNNAMED = frozenset({"batch", "next"})
 _UNLOCKED = frozenset({"inspect", "describe", "batch"})
 
@@ -112,10 +116,7 @@ class Dispatcher:
         """
         self.exposed, self._act = exposed, None if passes_on else exposed.act
         if not self._asks_always:
-            needs = exposed.needs_at_most.items()
-            self._free = {
-                role: frozenset(action for action, most in needs if role >= most) for role in _NOTHING_FREE
-            }
+            self._free = _FREE
 
     def ask_always(self, always: bool) -> None:
         """Before `serve`: whether ``role_needed`` is asked about every signed call, of admins as well."""

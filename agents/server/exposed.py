@@ -45,7 +45,11 @@ from .tree import Tree, path_of, put_item
 
 _NEEDS = {"setattr": Role.OPERATOR, "instantiate": Role.ADMIN}
 _READING = ("get", "getattr", "describe", "inspect", "next")
-_AT_MOST = {**dict.fromkeys(_READING, Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN}
+NEEDS_AT_MOST = {
+    **dict.fromkeys(_READING, Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN
+}  # fmt: skip
+"""By action the highest role that `ExposedObject.role` may give."""
+
 _ARGS = frozenset({tuple, list})
 _NO_KWARGS: dict[str, Any] = {}
 _NONE = PS, RETURN, None
@@ -61,9 +65,6 @@ class ExposedObject:
         answers: tells what calls gave.
         instantiate: makes the served object out of the options of a message.
         return_as_remote: whether a member is held remotely instead of being sent by value; None for the rule.
-
-    Attributes:
-        needs_at_most: by action the highest role that `role` may give.
     """
 
     def __init__(
@@ -82,7 +83,6 @@ class ExposedObject:
         self._answers = answers
         self._instantiate = instantiate
         self._is_remote = return_as_remote
-        self.needs_at_most: Mapping[str, Role] = _AT_MOST
         self._actions: Mapping[str, Callable[[Call, dict[str, Any], Member], Message]] = {
             "exec": self._execute,
             "get": self._get,
