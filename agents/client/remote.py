@@ -97,15 +97,12 @@ class RemoteObject(ServedObject):
         self._outdated = False
         self._completions: originals.Completions | None = None
         try:
-            settings = agent.settings
-            seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
+            seconds: float = agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
             found = agent.find(target, seconds)
         except BaseException:
             self._release()
             raise
-        super().__init__(
-            agent, found.peer, seconds, settings["PZC_HIDE_TRACEBACK"], transport or settings["PZC_TRANSPORT"]
-        )
+        super().__init__(agent, found.peer, seconds, transport)
         self._slots = Slots(self._listen)
         self._leases = Leases(agent.loop.call, self.tell, self._alive)
         try:

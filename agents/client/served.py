@@ -89,8 +89,7 @@ class ServedObject:
         agent: who asks.
         peer: who is there now.
         timeout: default of a call in seconds.
-        hide_traceback: leave remote tracebacks out of the notes of exceptions.
-        transport: default of a call, one of `TRANSPORTS`.
+        transport: default of a call, one of `TRANSPORTS`; None for that of the settings.
 
     Attributes:
         server: id of the agent that the endpoint was last known to belong to.
@@ -101,16 +100,14 @@ class ServedObject:
         anchor: what keeps it open as long as it lives; None when `close` is called by hand.
     """
 
-    def __init__(
-        self, agent: Agent, peer: Peer, timeout: float, hide_traceback: bool, transport: str
-    ) -> None:
+    def __init__(self, agent: Agent, peer: Peer, timeout: float, transport: str | None = None) -> None:
         self.agent = agent
         self.client = agent.client
         self.peer = peer
         self.endpoint = peer.endpoint
         self.timeout = timeout
-        self.hide_traceback = hide_traceback
-        self.transport = transport
+        self.hide_traceback: bool = agent.settings["PZC_HIDE_TRACEBACK"]
+        self.transport: str = transport or agent.settings["PZC_TRANSPORT"]
         self.server = peer.agent_id
         self.abort = self.client.new_abort()
         self.exclusive = Exclusive()
