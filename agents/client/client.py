@@ -152,13 +152,13 @@ class Client(Exchanges):
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
-        entry = PendingCall(self, ref, peer, content, seconds, detached=detached)
+        entry = PendingCall(ref, peer, content, seconds, detached=detached)
         self._pipeline(peer).submit(entry)
         return entry
 
     def attach(self, ref: Served, peer: Peer, call_id: str, until: float | None = None) -> PendingCall:
         """The future of a call that was made before, by its id; asked for until then (monotonic seconds)."""
-        entry = PendingCall(self, ref, peer, None, ref.timeout)
+        entry = PendingCall(ref, peer, None, ref.timeout)
         entry.msgid = call_id
         entry.ask_on(until=until)
         return entry
