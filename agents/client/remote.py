@@ -26,7 +26,6 @@ from . import answers, described, originals
 from .described import About, Entry
 from .exchanges import repeated
 from .handles import Leases
-from .pending import PendingCall
 from .served import Lease, ServedObject
 from .slots import SLOT_POLICY, Slots
 from .terms import IDEMPOTENT, checked_target, checked_timeout, checked_transport
@@ -95,7 +94,6 @@ class RemoteObject(ServedObject):
         self._described: dict[Path, About] = {}
         self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self._outdated = False
-        self._completions: originals.Completions | None = None
         try:
             seconds: float = agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
             found = agent.find(target, seconds)
@@ -125,8 +123,8 @@ class RemoteObject(ServedObject):
         self._forget()
         self._described[self.root] = about
         self._outdated = False
-        if original and self._completions is None:
-            self._completions = originals.Completions(self.agent, self.endpoint)
+        if original and self.completions is None:
+            self.completions = originals.Completions(self.agent, self.endpoint)
 
     def _find_table(self, started: float) -> Reply:
         """Ask at the server's present place: it may move while it is looked for."""
@@ -221,13 +219,6 @@ class RemoteObject(ServedObject):
     def _alive(self) -> Callable[[], object]:
         return self.client.heartbeat.hold(self.peer)
 
-    def await_original(self, call_id: str, future: PendingCall) -> None:
-        """Finish the future when the original Pizco tells the result of a call."""
-        if self._completions is None:
-            super().await_original(call_id, future)
-        else:
-            self._completions.expect(call_id, future)
-
     def instantiate(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Make the server's object and learn its members."""
         self.request("instantiate", {"class": name, "args": args, "kwargs": kwargs})
@@ -320,6 +311,6 @@ class RemoteObject(ServedObject):
         super().close()
         self.exclusive.drop(self)
         self._slots.close()
-        if self._completions is not None:
-            self._completions.close(f"the proxy of {self.target} was closed")
+        if self.completions is not None:
+            self.completions.close(f"the proxy of {self.target} was closed")
         self._release()

@@ -24,6 +24,7 @@ from .abort import AbortSignal
 from .client import Client
 from .described import Entry
 from .exclusive import Exclusive
+from .originals import Completions
 from .pending import Pending, PendingCall
 from .sent import explain
 from .streams import RemoteStream
@@ -96,6 +97,7 @@ class ServedObject:
         abort: ends the waits for its calls.
         exclusive: its lock; a call says whether it relies on that.
         follower: by which it follows a server that has a name; None for one that has not.
+        completions: hears the results that an original Pizco tells; None where nobody does.
         leave: ends that its peer is in use; called by `close`.
         anchor: what keeps it open as long as it lives; None when `close` is called by hand.
     """
@@ -113,6 +115,7 @@ class ServedObject:
         self.exclusive = Exclusive()
         self.anchor: Callable[[], object] | None = None
         self.follower: Follower | None = None
+        self.completions: Completions | None = None
         self.leave = self.client.join(peer)
         self._closed = False
         self._mutex = threading.Lock()
@@ -253,7 +256,10 @@ class ServedObject:
 
     def await_original(self, call_id: str, future: PendingCall) -> None:
         """Finish the future when an original Pizco tells the result of a call."""
-        future.finish(error=Refused(f"nobody listens to the results of {self.endpoint}"))
+        if self.completions is None:
+            future.finish(error=Refused(f"nobody listens to the results of {self.endpoint}"))
+        else:
+            self.completions.expect(call_id, future)
 
     def own(self, belonging: Closable) -> None:
         """Close something, if it still lives, when this one is closed.
