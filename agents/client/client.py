@@ -186,10 +186,6 @@ class Client(Exchanges):
         if entry.sent and not entry.detached:
             self.tell(entry.peer, {"pzc": "cancel", "id": entry.msgid})
 
-    def new_abort(self) -> AbortSignal:
-        """What ends the waits of one reference, which sets it; set as well when the agent has stopped."""
-        return AbortSignal(self.closed)
-
     def join(self, peer: Peer) -> Callable[[], None]:
         """Somebody uses a peer until calling what is returned; the last one leaves no connection behind."""
         leave, endpoint = self._pools.join(peer.endpoint), peer.endpoint

@@ -111,7 +111,7 @@ class ServedObject:
         self.hide_traceback: bool = agent.settings["PZC_HIDE_TRACEBACK"]
         self.transport: str = transport or agent.settings["PZC_TRANSPORT"]
         self.server = peer.agent_id
-        self.abort = self.client.new_abort()
+        self.abort = AbortSignal(self.client.closed)
         self.exclusive = Exclusive()
         self.anchor: Callable[[], object] | None = None
         self.follower: Follower | None = None
@@ -246,7 +246,7 @@ class ServedObject:
         self.endpoint = endpoint
         if peer.agent_id != self.server:
             gone = f"{before} is not where its agent is any more; the call may have run"
-            abort, self.abort = self.abort, self.client.new_abort()
+            abort, self.abort = self.abort, AbortSignal(self.client.closed)
             abort.abort(gone, abandoned=True)
             self.client.give_up(self, abort.error)
         self._turn_to(peer, peer.agent_id)

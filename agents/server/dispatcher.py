@@ -27,7 +27,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import PS
+from ...protocol.contents import PS, SEQUENCES
 from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
@@ -51,7 +51,6 @@ URGENT_THREADS = 8
 """Urgent calls that run at a time, of those that came without a thread of their own."""
 
 _LARGE = Member("a large content")
-_SEQUENCES = frozenset({tuple, list})
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
 _FREE: Mapping[int, frozenset[str]] = {
     role: frozenset(action for action, most in NEEDS_AT_MOST.items() if role >= most)
@@ -149,7 +148,7 @@ class Dispatcher:
             # Which of several lanes a call is for, its content tells.
             if at_once or (not handshake and (asker.carrier.waits or len(self.lanes) > 1)):
                 content = message.decode(writable=True)
-                if type(content) not in _SEQUENCES and self.control(call, content):
+                if type(content) not in SEQUENCES and self.control(call, content):
                     return None
                 self._judge(call, content)
             elif handshake:
@@ -202,7 +201,7 @@ class Dispatcher:
             raise SignatureError("the request is not addressed to this agent, which may have been restarted")
         call.content = content
         exposed, action = self.exposed, ""
-        if exposed is not None and type(content) in _SEQUENCES and len(content) == 3:
+        if exposed is not None and type(content) in SEQUENCES and len(content) == 3:
             mark, action, options = content
             if type(mark) is str and mark == PS and type(action) is str:
                 if type(content[2]) is not dict:
@@ -275,7 +274,7 @@ class Dispatcher:
         if call.content is UNREAD:
             try:
                 content = call.message.decode(writable=True)
-                if type(content) not in _SEQUENCES and self.control(call, content):
+                if type(content) not in SEQUENCES and self.control(call, content):
                     self._end(call)
                     return
                 self._judge(call, content)

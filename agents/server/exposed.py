@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any, cast
 
 from ...protocol import operations, paths
-from ...protocol.contents import PS, RETURN, calls_of, shown
+from ...protocol.contents import PS, RETURN, SEQUENCES, calls_of, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.operations import CALL, EMIT, GET, OPERATIONS
@@ -50,7 +50,6 @@ NEEDS_AT_MOST = {
 }  # fmt: skip
 """By action the highest role that `ExposedObject.role` may give."""
 
-_ARGS = frozenset({tuple, list})
 _NO_KWARGS: dict[str, Any] = {}
 _NONE = PS, RETURN, None
 
@@ -146,7 +145,7 @@ class ExposedObject:
             return False
         if item:
             args = options.get("args", ())
-            step = paths.step_of(args[0]) if type(args) in _ARGS and len(args) == 1 else None
+            step = paths.step_of(args[0]) if type(args) in SEQUENCES and len(args) == 1 else None
             if step is None:
                 return False
             path = *path, step
@@ -212,7 +211,7 @@ class ExposedObject:
 
     def _execute(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         args, kwargs = options.get("args", ()), options.get("kwargs", _NO_KWARGS)
-        if type(args) not in _ARGS or type(kwargs) is not dict:  # a range would be unfolded
+        if type(args) not in SEQUENCES or type(kwargs) is not dict:  # a range would be unfolded
             raise TypeError(f"a call has a list and a table of arguments, not {shown((args, kwargs))}")
         if "refs" in options:
             args, kwargs = self._given(call, args), self._given(call, kwargs)
