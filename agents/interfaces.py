@@ -68,10 +68,6 @@ class Client(Protocol):
         """Take a peer as met."""
         ...
 
-    def known(self, endpoint: str, /) -> Peer | None:
-        """The peer of an endpoint, when it was met."""
-        ...
-
     def forget(self, endpoint: str) -> None:
         """Shake hands again before the next request to an endpoint."""
         ...
@@ -128,10 +124,6 @@ class Follower(Protocol):
     """
 
     entry: Entry
-
-    def look(self) -> None:
-        """Come along, if need be; a helper thread."""
-        ...
 
     def close(self) -> None:
         """Stay where it is from now on; never waits."""
@@ -335,16 +327,6 @@ class Request(Protocol):
         """That of this host which it came over; None when it came another way."""
         ...
 
-    @property
-    def receiver(self) -> str:
-        """What the answer is addressed to under its signature."""
-        ...
-
-    @property
-    def suite(self) -> int:
-        """With which it was signed; the answer is, too."""
-        ...
-
     def seal(self, content: object, serializer: str) -> Frames:
         """Five frames of an answer, signed with the key of whoever asked."""
         ...
@@ -359,7 +341,7 @@ Word = Callable[[Request, Any], object]
 
 
 class Replies(Protocol):
-    """Answers requests (`Request`); any thread.
+    """Sends the answers to requests (`Request`); any thread.
 
     Attributes:
         rep_endpoint: of the agent.
@@ -367,14 +349,6 @@ class Replies(Protocol):
 
     rep_endpoint: str
 
-    def reply(self, request: Any, content: object) -> bool:
-        """Answer with a content; False when its sender is known to be gone."""
-        ...
-
     def send(self, request: Any, frames: Frames) -> bool:
         """Answer with frames."""
-        ...
-
-    def refuse(self, request: Any, error: Exception) -> None:
-        """Tell its sender why it was not done."""
         ...
