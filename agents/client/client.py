@@ -69,8 +69,6 @@ class Client(Exchanges):
         self, loop: Loop, protocol: Wire, agent_id: str, counters: Counters, rep_endpoint: str = ""
     ) -> None:
         self.loop = loop
-        self.protocol = protocol
-        self.agent_id = agent_id
         closed = AbortSignal()
         pools = Pools(loop, protocol, agent_id, rep_endpoint, counters, closed)
         super().__init__(protocol, pools, closed, counters)
