@@ -78,11 +78,10 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
     held = ExitStack()
     held.callback(release)
     try:
-        settings = agent.settings
-        seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
+        seconds: float = agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
         deadline = time.monotonic() + seconds
         peer = agent.peer(endpoint, seconds)
-        served = _Attachment(agent, peer, seconds, settings["PZC_HIDE_TRACEBACK"], settings["PZC_TRANSPORT"])
+        served = _Attachment(agent, peer, seconds)
         held.callback(served.leave)
         served.need("keep the outcome of a call")
         future = agent.client.attach(served, peer, urn, deadline)

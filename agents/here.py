@@ -33,21 +33,11 @@ class LocalCalls(Protocol):
 
 
 Open = Callable[[str, str, wire.Protocol], LocalCalls | None]
-"""Makes the way for a caller; arguments as the last three of `find`."""
+"""Makes the way for a caller, if there is one.
 
+Arguments: id of the key of the agent's handshake; agent id and protocol of the caller, whose key must be one
+of the agent's.
+"""
 
 served: Offers[Open] = Offers()
-"""What this process serves."""
-
-
-def find(agent_id: str, peer_key: str, caller: str, protocol: wire.Protocol) -> LocalCalls | None:
-    """The local way to an agent of this process; None when there is none.
-
-    Args:
-        agent_id: of the agent, which was reached at its own port.
-        peer_key: id of the key of its handshake.
-        caller: agent id of the caller.
-        protocol: of the caller; its key must be one of the agent's.
-    """
-    opens = served.get(agent_id)
-    return None if opens is None else opens(peer_key, caller, protocol)
+"""What this process serves, by agent id."""

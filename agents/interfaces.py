@@ -52,35 +52,20 @@ class Client(Protocol):
         """Who is at an endpoint, after a handshake where it was not met; monotonic seconds."""
         ...
 
-    def request(
-        self,
-        endpoint: str,
-        content: object,
-        timeout: float,
-        transport: str = "auto",
-        idempotent: bool = False,
-    ) -> Reply:
-        """Ask and wait; with ``idempotent`` again, when the peer was lost."""
+    def request(self, endpoint: str, content: object, timeout: float) -> Reply:
+        """Ask and wait."""
         ...
 
     def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """Ask without waiting; callbacks of the future run in the I/O thread and must be quick."""
         ...
 
-    def send(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> None:
-        """Say something that nobody answers; waits until it is on its way."""
-        ...
-
     def send_to(self, peer: Peer, content: object, timeout: float) -> Future[None]:
-        """As `send`, without waiting, behind what was given to `submit_to`."""
+        """Say something that nobody answers, without waiting, behind what was given to `submit_to`."""
         ...
 
     def learn(self, peer: Peer) -> None:
         """Take a peer as met."""
-        ...
-
-    def known(self, endpoint: str, /) -> Peer | None:
-        """The peer of an endpoint, when it was met."""
         ...
 
     def forget(self, endpoint: str) -> None:
@@ -140,10 +125,6 @@ class Follower(Protocol):
 
     entry: Entry
 
-    def look(self) -> None:
-        """Come along, if need be; a helper thread."""
-        ...
-
     def close(self) -> None:
         """Stay where it is from now on; never waits."""
         ...
@@ -171,14 +152,7 @@ class Resolver(Protocol):
 class Publisher(Protocol):
     """Publishes what a server has to tell."""
 
-    def publish(
-        self,
-        topic: str,
-        content: object,
-        key: str = "",
-        dialects: tuple[str, ...] | None = None,
-        ack_wait: float | None = None,
-    ) -> int:
+    def publish(self, topic: str, content: object, *, dialects: tuple[str, ...] | None = None) -> int:
         """Number and send one notification; gives its number. ``dialects``: in these, whoever listens."""
         ...
 
@@ -353,16 +327,6 @@ class Request(Protocol):
         """That of this host which it came over; None when it came another way."""
         ...
 
-    @property
-    def receiver(self) -> str:
-        """What the answer is addressed to under its signature."""
-        ...
-
-    @property
-    def suite(self) -> int:
-        """With which it was signed; the answer is, too."""
-        ...
-
     def seal(self, content: object, serializer: str) -> Frames:
         """Five frames of an answer, signed with the key of whoever asked."""
         ...
@@ -377,7 +341,7 @@ Word = Callable[[Request, Any], object]
 
 
 class Replies(Protocol):
-    """Answers requests (`Request`); any thread.
+    """Sends the answers to requests (`Request`); any thread.
 
     Attributes:
         rep_endpoint: of the agent.
@@ -385,14 +349,6 @@ class Replies(Protocol):
 
     rep_endpoint: str
 
-    def reply(self, request: Any, content: object) -> bool:
-        """Answer with a content; False when its sender is known to be gone."""
-        ...
-
     def send(self, request: Any, frames: Frames) -> bool:
         """Answer with frames."""
-        ...
-
-    def refuse(self, request: Any, error: Exception) -> None:
-        """Tell its sender why it was not done."""
         ...

@@ -50,6 +50,9 @@ RETURN = "return"
 
 ERROR = "PZCError"
 
+SEQUENCES = frozenset({tuple, list})
+"""Classes of what comes as a list: not every serializer has tuples."""
+
 _CARRY_ERRORS = frozenset({"raise", "batch", "items"})
 
 _BY_CODE: dict[str, type[PzcError]] = {

@@ -149,17 +149,6 @@ class Batch(Stays):
         if is_to_run(self, kind):
             take(self, self._remote.request("batch", {"calls": self._calls}, self._terms))
 
-    def _take(self, outcome: object) -> None:
-        if not isinstance(outcome, BatchOutcome):
-            raise RemoteProtocolError(f"{self._remote.endpoint} answered a batch with {shown(outcome, 100)}")
-        self.__dict__["_results"], error, _ = outcome
-        if error is not None:
-            error.add_note(self._place(len(outcome.results)))
-            try:
-                raise error
-            finally:
-                del error, outcome  # its traceback holds this frame
-
     def _place(self, number: int) -> str:
         if number >= len(self._calls):
             return f"in a batch of {len(self._calls)} calls"
@@ -182,12 +171,18 @@ def is_to_run(batch: Batch, raised: type[BaseException] | None) -> bool:
 
 def take(batch: Batch, outcome: object) -> None:
     """What a batch gave; nothing of one that was sent one way. Raises what one of its calls raised."""
-    if vars(batch)["_terms"].oneway:
+    own = vars(batch)
+    if own["_terms"].oneway:
         return
-    try:
-        batch._take(outcome)  # pyright: ignore[reportPrivateUsage]
-    finally:
-        del outcome  # the error in it holds this frame
+    if not isinstance(outcome, BatchOutcome):
+        raise RemoteProtocolError(f"{own['_remote'].endpoint} answered a batch with {shown(outcome, 100)}")
+    own["_results"], error, _ = outcome
+    if error is not None:
+        error.add_note(batch._place(len(outcome.results)))  # pyright: ignore[reportPrivateUsage]
+        try:
+            raise error
+        finally:
+            del error, outcome  # its traceback holds this frame
 
 
 def send_later(batch: Batch) -> Future[Any]:

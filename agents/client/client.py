@@ -69,8 +69,6 @@ class Client(Exchanges):
         self, loop: Loop, protocol: Wire, agent_id: str, counters: Counters, rep_endpoint: str = ""
     ) -> None:
         self.loop = loop
-        self.protocol = protocol
-        self.agent_id = agent_id
         closed = AbortSignal()
         pools = Pools(loop, protocol, agent_id, rep_endpoint, counters, closed)
         super().__init__(protocol, pools, closed, counters)
@@ -118,8 +116,7 @@ class Client(Exchanges):
             options["detached"] = True
         started = time.monotonic()
         if idempotent:
-            where = partial(self._place, ref, abort)
-            answer, message, word = self._repeat(where, content, seconds, started, transport)
+            answer, message, word = self._repeat(ref, content, seconds, started, transport, abort)
         else:
             if self.known(ref.endpoint) is None and ref.follower is not None:
                 self.reach(ref.here, seconds)  # it may have moved with its name
@@ -153,13 +150,13 @@ class Client(Exchanges):
         options["timeout"] = seconds
         if detached:
             options["detached"] = True
-        entry = PendingCall(self, ref, peer, content, seconds, detached=detached)
+        entry = PendingCall(ref, peer, content, seconds, detached=detached)
         self._pipeline(peer).submit(entry)
         return entry
 
     def attach(self, ref: Served, peer: Peer, call_id: str, until: float | None = None) -> PendingCall:
         """The future of a call that was made before, by its id; asked for until then (monotonic seconds)."""
-        entry = PendingCall(self, ref, peer, None, ref.timeout)
+        entry = PendingCall(ref, peer, None, ref.timeout)
         entry.msgid = call_id
         entry.ask_on(until=until)
         return entry
@@ -186,10 +183,6 @@ class Client(Exchanges):
         self._pipelines.drop(entry)
         if entry.sent and not entry.detached:
             self.tell(entry.peer, {"pzc": "cancel", "id": entry.msgid})
-
-    def new_abort(self) -> AbortSignal:
-        """What ends the waits of one reference, which sets it; set as well when the agent has stopped."""
-        return AbortSignal(self.closed)
 
     def join(self, peer: Peer) -> Callable[[], None]:
         """Somebody uses a peer until calling what is returned; the last one leaves no connection behind."""
@@ -222,10 +215,7 @@ class Client(Exchanges):
 
     # --- what everybody uses ---------------------------------------------------------------------------
 
-    def request(
-        self, endpoint: str, content: object, timeout: float, transport: str = "auto",
-        idempotent: bool = False, abort: AbortSignal | None = None,
-    ) -> Reply:  # fmt: skip
+    def request(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> Reply:
         """Send content, return the reply. It is sent again only when the first one surely did not run.
 
         Args:
@@ -233,19 +223,14 @@ class Client(Exchanges):
             content: anything the serializer can express.
             timeout: seconds for everything, the handshake included.
             transport: ``auto``, ``unix`` or ``tcp``.
-            idempotent: send it again, with back-off, when the peer is lost.
-            abort: ends the wait; None for the end of the agent alone.
 
         Raises:
             CallTimeout, PeerLost, SignatureError, ProtocolError, SerializeError: see the tree.
             PzcError: whatever the peer refused with.
         """
-        started, abort = time.monotonic(), abort or self.closed
-        if idempotent:
-            answer = self._repeat(lambda _: (endpoint, abort), content, timeout, started, transport)
-        else:
-            answer = self.exchange(endpoint, content, timeout, started, transport, abort)
-        return reply_of(answer[1], answer[0])
+        started = time.monotonic()
+        answer, message, _ = self.exchange(endpoint, content, timeout, started, transport, self.closed)
+        return reply_of(message, answer)
 
     def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """As `request`, to a known peer, without waiting; callbacks run in the I/O thread and must be quick.
@@ -326,41 +311,26 @@ class Client(Exchanges):
             except BaseException:  # of a user's
                 logger.exception("a callback of a future failed")
 
-    def _place(self, ref: Served, abort: AbortSignal | None, left: float) -> tuple[str, AbortSignal]:
-        """Where what is asked is now, and what ends the wait for it there; see `_repeat`."""
+    def _repeat(
+        self, ref: Served, content: object, seconds: float, started: float, transport: str,
+        abort: AbortSignal | None,
+    ) -> Answer:  # fmt: skip
+        """As `exchange`, again and again when the peer is lost, wherever ``ref`` is by then."""
 
         def here(left: float) -> Place:
             if abort is not None and abort.is_set():
                 raise abort.error()
             return ref.here(left)
 
-        if self.known(ref.endpoint) is None and ref.follower is not None:
-            self.reach(here, left)
-        of = ref.abort
-        return ref.endpoint, of if abort is None else AbortSignal(of, abort)
-
-    def _repeat(
-        self,
-        where: Callable[[float], tuple[str, AbortSignal]],
-        content: object,
-        seconds: float,
-        started: float,
-        transport: str,
-    ) -> Answer:
-        """As `exchange`, again and again when the peer is lost.
-
-        ``where`` gives its endpoint as it is now, in so many seconds at most, and what ends the wait there.
-        """
-        endpoint = ""
-
         def once() -> Answer:
-            nonlocal endpoint
-            endpoint, abort = where(max(0.001, started + seconds - time.monotonic()))
-            if abort.is_set() and not abort.abandoned:
-                raise abort.error()
-            return self.exchange(endpoint, content, seconds, started, transport, abort, recover=False)
+            if self.known(ref.endpoint) is None and ref.follower is not None:
+                self.reach(here, max(0.001, started + seconds - time.monotonic()))
+            ends = ref.abort if abort is None else AbortSignal(ref.abort, abort)
+            if ends.is_set() and not ends.abandoned:
+                raise ends.error()
+            return self.exchange(ref.endpoint, content, seconds, started, transport, ends, recover=False)
 
-        return repeated(once, seconds, self.closed, lambda: self.forget(endpoint))
+        return repeated(once, seconds, self.closed)
 
 
 class _Clients(Table):

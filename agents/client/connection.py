@@ -21,7 +21,7 @@ from time import monotonic, time_ns
 from typing import Any, cast
 
 from ...protocol.codec import Codec
-from ...protocol.contents import PS, control, is_word, ps_message, read_ps_message, read_refusal
+from ...protocol.contents import PS, SEQUENCES, control, is_word, ps_message, read_ps_message, read_refusal
 from ...protocol.errors import CallTimeout, ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.link_messages import LinkMessage
@@ -43,7 +43,6 @@ GMAC = "aes256-gmac"
 _PLAIN = frozenset({"placed", "mailbox", "collect", "discard"})
 """Words that go as json, which every receiver accepts."""
 
-_SEQUENCES = frozenset({tuple, list})
 _OURS = frozenset({"timeout", "detached"})
 
 Answer = tuple[Any, Message, str]
@@ -241,14 +240,14 @@ class Connection(Sealed):
     """
 
     __slots__ = (
-        "_exchange", "endpoint", "kind", "note", "proved", "since", "transport", "unread", "used"
+        "_exchange", "kind", "note", "proved", "since", "transport", "unread", "used"
     )  # fmt: skip
 
     def __init__(
         self, transport: Transport, kind: str, peer: Peer, protocol: Wire, own: str, counters: Counters,
         binding: str = "",
     ) -> None:  # fmt: skip
-        self.transport, self.kind, self.endpoint = transport, kind, peer.endpoint
+        self.transport, self.kind = transport, kind
         self.proved, self.used, self.since = False, True, 0.0
         self.note: dict[str, Any] | None = None
         self.unread: dict[int, object] = {}
@@ -308,7 +307,7 @@ class Connection(Sealed):
         while True:
             if message.msgid == exchange.asked or (self.original and is_word(message.decode(), "")):
                 reply = message.decode(writable=True)
-                word = reply[1] if reply.__class__ in _SEQUENCES and len(reply) == 3 else ""
+                word = reply[1] if reply.__class__ in SEQUENCES and len(reply) == 3 else ""
                 if word.__class__ is not str:
                     word = ""
                 if word != RUNNING or not is_running(reply):
@@ -321,7 +320,7 @@ class Connection(Sealed):
                 self._counters.add("replies_unexpected")
             if monotonic() >= deadline:  # which a peer that says something all the time would stretch
                 if late:
-                    raise CallTimeout(f"{self.endpoint} says something else all the time")
+                    raise CallTimeout(f"{self.peer.endpoint} says something else all the time")
                 late, deadline = True, monotonic() + LATE
             message = exchange.receive(deadline, abort)
 
@@ -347,7 +346,6 @@ class LocalConnection:
 
     def __init__(self, local: LocalCalls, peer: Peer) -> None:
         self.peer = peer
-        self.endpoint = peer.endpoint
         identity = Identity(peer.key_id, peer.agent_id)
         facts = Facts(PZC01, Kind.REPLY, peer.agent_id, "", None, local.trusted, identity)
         self._message = Message(facts, "", None, local.serializer, b"")
@@ -368,6 +366,6 @@ def serializer_of(content: object) -> str | None:
 
 def is_running(reply: Any) -> bool:
     """True for a content that only tells that the call runs."""
-    if reply.__class__ not in _SEQUENCES or len(reply) != 3 or reply[2].__class__ is not dict:
+    if reply.__class__ not in SEQUENCES or len(reply) != 3 or reply[2].__class__ is not dict:
         return False
     return is_word(reply[1], RUNNING) and is_word(reply[0], PS)

@@ -55,12 +55,7 @@ LONGEST = 1.0
 T = TypeVar("T")
 
 
-def repeated(
-    function: Callable[[], T],
-    timeout: float,
-    closed: threading.Event,
-    forget: Callable[[], object] | None = None,
-) -> T:
+def repeated(function: Callable[[], T], timeout: float, closed: threading.Event) -> T:
     """The result of a function, called again for as long as the peer is lost; raises its last error.
 
     ::
@@ -74,7 +69,6 @@ def repeated(
         function: what to call.
         timeout: seconds for all tries together.
         closed: ends a pause.
-        forget: called before each further try.
     """
     until, most = time.monotonic() + timeout, FIRST
     while True:
@@ -86,8 +80,6 @@ def repeated(
                 raise
         closed.wait(pause)
         most = min(2 * most, LONGEST)
-        if forget is not None:
-            forget()
 
 
 _SOON = 20.0

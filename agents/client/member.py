@@ -11,8 +11,9 @@ from ...protocol.paths import Path, text
 from ...protocol.shown import hint
 from ...protocol.values import PLAIN
 from ..interfaces import Subscription
+from ..signals import Slot
 from .described import Entry
-from .operations import OPERATIONS, Slot, made_of, offered, special
+from .operations import OPERATIONS, made_of, offered, special
 from .originals import instead
 from .pending import Pending
 from .reference import HELD, RemoteReference, explained

@@ -92,7 +92,6 @@ class NamedClient:
         timeout: float,
         *,
         transport: str = "auto",
-        idempotent: bool = False,
     ) -> Reply:
         """As `request`; the answer with its serializer and whether it was signed.
 
@@ -101,13 +100,12 @@ class NamedClient:
             content: as `request`.
             timeout: as `request`.
             transport: ``auto``, ``unix`` or ``tcp``.
-            idempotent: send it again, with back-off, when the peer was lost: it may then run twice.
         """
         self._check_usable()
         if self._loop.in_thread():
             raise AgentClosed("a request from the I/O thread would wait for itself")
         endpoint, left = self._within(recipient, timeout)
-        return accepted(self._client.request(endpoint, content, left, transport, idempotent))
+        return accepted(self._client.request(endpoint, content, left, transport))
 
     def _within(self, target: str, timeout: float) -> tuple[str, float]:
         """The endpoint of a target, and the seconds that are left when it is known."""

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from ...delivery.policies import Policy
+from ..signals import Slot
 
 Cls = TypeVar("Cls", bound=type)
-Slot = Callable[..., Any]
 
 
 class Operation(NamedTuple):

@@ -40,7 +40,7 @@ from ...protocol.values import TRAVELLING
 from ...transport.inherited import Stays
 from ...transport.transport import Disconnected
 from . import answers
-from .interfaces import Owner, Served
+from .interfaces import Served
 from .sent import explain
 
 ASK_TIMEOUT = 30.0
@@ -131,7 +131,6 @@ class PendingCall(Pending):
     here. Callbacks run in a thread that may wait and call, never in the one of the sockets.
 
     Args:
-        client: that asks.
         ref: what the call is made of.
         peer: whom it is sent to.
         content: of the request; None for a call that was made before.
@@ -144,16 +143,15 @@ class PendingCall(Pending):
     _lost: BaseException | None = None
 
     def __init__(
-        self, client: Owner, ref: Served, peer: Peer, content: object, seconds: float, *,
-        detached: bool = False,
-    ) -> None:  # fmt: skip
+        self, ref: Served, peer: Peer, content: object, seconds: float, *, detached: bool = False
+    ) -> None:
         super(Pending, self).__init__()  # what that of `Pending` does is written out: of these there are many
         self.peer, self.content, self.seconds = peer, content, seconds
         self.started = now = time.monotonic()
         self.due = now + seconds
         self.ref = ref
         self.detached = detached
-        self._client = client
+        self._client = ref.client
         self._release: Callable[[], object] | None = None
         self._unfinished = [True]  # popped by the one thread that may finish it
         self._owner = ref.anchor and ref.anchor()  # the proxy stays open until it is done

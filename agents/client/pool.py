@@ -35,7 +35,7 @@ from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
 from ...transport.timers import until_next
 from ...transport.wire import Protocol
-from ..here import find, served
+from ..here import served
 from .abort import AbortSignal
 from .connection import Connection, LocalConnection, Sealed
 from .dialling import settle
@@ -61,7 +61,6 @@ class Pool:
     """
 
     def __init__(self, pools: Pools, endpoint: str) -> None:
-        self.endpoint = endpoint
         self.users = 0
         self.posted: Connection | None = None
         self._pools = pools
@@ -284,7 +283,8 @@ class Pools:
         """The way to a peer of this process; None when there is none."""
         if not is_direct(peer):
             return None
-        local = find(peer.agent_id, peer.key_id, self._agent_id, self._protocol)
+        opens = served.get(peer.agent_id)
+        local = None if opens is None else opens(peer.key_id, self._agent_id, self._protocol)
         return None if local is None else LocalConnection(local, peer)
 
     def unix(self, peer: Peer, deadline: float) -> Connection:

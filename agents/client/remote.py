@@ -18,7 +18,7 @@ from ...protocol.frames import PZC00
 from ...protocol.notification import Callback
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
 from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted
+from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.wire import Protocol
 from ..interfaces import Subscription
 from ..signals import Slot
@@ -26,7 +26,6 @@ from . import answers, described, originals
 from .described import About, Entry
 from .exchanges import repeated
 from .handles import Leases
-from .pending import PendingCall
 from .served import Lease, ServedObject
 from .slots import SLOT_POLICY, Slots
 from .terms import IDEMPOTENT, checked_target, checked_timeout, checked_transport
@@ -95,17 +94,13 @@ class RemoteObject(ServedObject):
         self._described: dict[Path, About] = {}
         self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self._outdated = False
-        self._completions: originals.Completions | None = None
         try:
-            settings = agent.settings
-            seconds: float = settings["PZC_TIMEOUT"] if timeout is None else timeout
+            seconds: float = agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
             found = agent.find(target, seconds)
         except BaseException:
             self._release()
             raise
-        super().__init__(
-            agent, found.peer, seconds, settings["PZC_HIDE_TRACEBACK"], transport or settings["PZC_TRANSPORT"]
-        )
+        super().__init__(agent, found.peer, seconds, transport)
         self._slots = Slots(self._listen)
         self._leases = Leases(agent.loop.call, self.tell, self._alive)
         try:
@@ -116,12 +111,8 @@ class RemoteObject(ServedObject):
             raise
 
     def _load(self) -> None:
-        if self.follower is None:
-            self.peer = self.agent.peer(self.endpoint, self.timeout)
-            reply = self._ask_table(self.timeout, idempotent=True)
-        else:
-            find = partial(self._find_table, time.monotonic() + self.timeout)
-            reply = repeated(find, self.timeout, self.abort)
+        self.agent.check_usable()
+        reply = repeated(partial(self._find_table, time.monotonic()), self.timeout, self.abort)
         original = self.peer.dialect == PZC00
         _, told = answers.read(reply, self.endpoint, self.hide_traceback)
         about = About(members=originals.table_of(told, self.endpoint)) if original else described.read(told)
@@ -132,25 +123,22 @@ class RemoteObject(ServedObject):
         self._forget()
         self._described[self.root] = about
         self._outdated = False
-        if original and self._completions is None:
-            self._completions = originals.Completions(self.agent, self.endpoint)
+        if original and self.completions is None:
+            self.completions = originals.Completions(self.agent, self.endpoint)
 
-    def _find_table(self, deadline: float) -> Reply:
+    def _find_table(self, started: float) -> Reply:
         """Ask at the server's present place: it may move while it is looked for."""
-        found = self.agent.reach(self.here, max(0.001, deadline - time.monotonic()))
-        self.peer = found.peer
-        return self._ask_table(found.left)
-
-    def _ask_table(self, seconds: float, idempotent: bool = False) -> Reply:
-        self.root = root_of(self.target, self.peer)
+        found = self.agent.reach(self.here, max(0.001, started + self.timeout - time.monotonic()))
+        self.peer = peer = found.peer
+        name = peer.object_at(self.target)  # that of one of several objects, perhaps
+        self.root = (name,) if name else ()
         about: dict[str, Any] = {"about": True, **({"on": to_wire(self.root)} if self.root else {})}
-        original = self.peer.dialect == PZC00
+        original = peer.dialect == PZC00
         word = ps_message("inspect" if original else "describe", {} if original else about)
-        self.agent.check_usable()
-        reply = self.client.request(
-            self.peer.endpoint, word, seconds, self.transport, idempotent, abort=self.abort
+        answer, message, _ = self.client.exchange(
+            peer.endpoint, word, self.timeout, started, self.transport, self.abort
         )
-        return accepted(reply)
+        return accepted(reply_of(message, answer))
 
     def about(self, path: Path) -> About:
         """What the server said about something, asked once."""
@@ -230,13 +218,6 @@ class RemoteObject(ServedObject):
 
     def _alive(self) -> Callable[[], object]:
         return self.client.heartbeat.hold(self.peer)
-
-    def await_original(self, call_id: str, future: PendingCall) -> None:
-        """Finish the future when the original Pizco tells the result of a call."""
-        if self._completions is None:
-            super().await_original(call_id, future)
-        else:
-            self._completions.expect(call_id, future)
 
     def instantiate(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Make the server's object and learn its members."""
@@ -341,12 +322,6 @@ class RemoteObject(ServedObject):
         super().close()
         self.exclusive.drop(self)
         self._slots.close()
-        if self._completions is not None:
-            self._completions.close(f"the proxy of {self.target} was closed")
+        if self.completions is not None:
+            self.completions.close(f"the proxy of {self.target} was closed")
         self._release()
-
-
-def root_of(target: str, peer: Peer) -> Path:
-    """Path of what a target names in what its server serves: a name may be that of one of several objects."""
-    name = peer.object_at(target)
-    return (name,) if name else ()

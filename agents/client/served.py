@@ -24,6 +24,7 @@ from .abort import AbortSignal
 from .client import Client
 from .described import Entry
 from .exclusive import Exclusive
+from .originals import Completions
 from .pending import Pending, PendingCall
 from .sent import explain
 from .streams import RemoteStream
@@ -89,33 +90,32 @@ class ServedObject:
         agent: who asks.
         peer: who is there now.
         timeout: default of a call in seconds.
-        hide_traceback: leave remote tracebacks out of the notes of exceptions.
-        transport: default of a call, one of `TRANSPORTS`.
+        transport: default of a call, one of `TRANSPORTS`; None for that of the settings.
 
     Attributes:
         server: id of the agent that the endpoint was last known to belong to.
         abort: ends the waits for its calls.
         exclusive: its lock; a call says whether it relies on that.
         follower: by which it follows a server that has a name; None for one that has not.
+        completions: hears the results that an original Pizco tells; None where nobody does.
         leave: ends that its peer is in use; called by `close`.
         anchor: what keeps it open as long as it lives; None when `close` is called by hand.
     """
 
-    def __init__(
-        self, agent: Agent, peer: Peer, timeout: float, hide_traceback: bool, transport: str
-    ) -> None:
+    def __init__(self, agent: Agent, peer: Peer, timeout: float, transport: str | None = None) -> None:
         self.agent = agent
         self.client = agent.client
         self.peer = peer
         self.endpoint = peer.endpoint
         self.timeout = timeout
-        self.hide_traceback = hide_traceback
-        self.transport = transport
+        self.hide_traceback: bool = agent.settings["PZC_HIDE_TRACEBACK"]
+        self.transport: str = transport or agent.settings["PZC_TRANSPORT"]
         self.server = peer.agent_id
-        self.abort = self.client.new_abort()
+        self.abort = AbortSignal(self.client.closed)
         self.exclusive = Exclusive()
         self.anchor: Callable[[], object] | None = None
         self.follower: Follower | None = None
+        self.completions: Completions | None = None
         self.leave = self.client.join(peer)
         self._closed = False
         self._mutex = threading.Lock()
@@ -186,7 +186,7 @@ class ServedObject:
 
     def here(self, left: float) -> Place:
         """See `Served`."""
-        return Place(self.endpoint, settled=False)
+        return Place(self.endpoint, settled=self.follower is None)
 
     def arrived(self, value: Any) -> Any:
         """A result; a proxy that came so asks with the keys that this one has."""
@@ -246,7 +246,7 @@ class ServedObject:
         self.endpoint = endpoint
         if peer.agent_id != self.server:
             gone = f"{before} is not where its agent is any more; the call may have run"
-            abort, self.abort = self.abort, self.client.new_abort()
+            abort, self.abort = self.abort, AbortSignal(self.client.closed)
             abort.abort(gone, abandoned=True)
             self.client.give_up(self, abort.error)
         self._turn_to(peer, peer.agent_id)
@@ -256,7 +256,10 @@ class ServedObject:
 
     def await_original(self, call_id: str, future: PendingCall) -> None:
         """Finish the future when an original Pizco tells the result of a call."""
-        future.finish(error=Refused(f"nobody listens to the results of {self.endpoint}"))
+        if self.completions is None:
+            future.finish(error=Refused(f"nobody listens to the results of {self.endpoint}"))
+        else:
+            self.completions.expect(call_id, future)
 
     def own(self, belonging: Closable) -> None:
         """Close something, if it still lives, when this one is closed.

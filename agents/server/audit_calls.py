@@ -6,19 +6,16 @@ import time
 from functools import partial
 from typing import Any
 
-from ...protocol.contents import RETURN, as_text, is_raised, text_of
+from ...protocol.contents import RETURN, SEQUENCES, as_text, is_raised, text_of
 from ...protocol.errors import CallCancelled, MemberRefused, Refused
 from ...protocol.operations import CALL
+from ...protocol.serializers import SCALARS
 from .audit import Audit, CallRecord
 from .call import Call
 
 _NONE: dict[str, Any] = {}
-_LASTING = frozenset({type(None), bool, int, float, str, bytes})
-"""Types of arguments that nobody can change until the line is written."""
-
-_LISTS = frozenset({tuple, list})
 _USUAL = frozenset({"name", "on", "method", "args", "timeout", "lock", "as"})
-"""Options that nobody changes meanwhile, with such arguments."""
+"""Options that nobody changes until the line is written, with arguments in which nothing else can be."""
 
 _LIGHT = 1 << 13
 """Bytes of a request, at most, whose arguments are kept as they came until then."""
@@ -51,8 +48,8 @@ class CallAudit:
         if (
             error is None
             and len(call.message.content) <= _LIGHT
-            and (args := options.get("args", ())).__class__ in _LISTS
-            and _LASTING.issuperset(map(type, args))
+            and (args := options.get("args", ())).__class__ in SEQUENCES
+            and SCALARS.issuperset(map(type, args))
             and (options.keys() <= _USUAL or _lasts(options))
         ):
             self._put(None, partial(_record, call, None, seconds))
@@ -62,8 +59,8 @@ class CallAudit:
 
 def _lasts(options: dict[str, Any]) -> bool:
     kwargs = options.get("kwargs", _NONE)
-    named = kwargs.__class__ is dict and _LASTING.issuperset(map(type, kwargs.values()))
-    return named and options.get("value").__class__ in _LASTING
+    named = kwargs.__class__ is dict and SCALARS.issuperset(map(type, kwargs.values()))
+    return named and options.get("value").__class__ in SCALARS
 
 
 def _record(call: Call, error: BaseException | None, seconds: float, ran: bool = True) -> CallRecord:

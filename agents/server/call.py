@@ -73,7 +73,6 @@ class Asker:
         address: where it is, for people, such as ``unix pid 4711 uid 0``.
         carrier: of its requests.
         session: seals the answers; None for a handshake and an original.
-        binding: what stands behind both agent ids under the signatures.
         user: user id on this host; None elsewhere.
 
     Attributes:
@@ -83,7 +82,7 @@ class Asker:
     """
 
     __slots__ = (
-        "address", "agent", "carrier", "identity", "key", "key_id", "key_name", "protocol", "receiver",
+        "address", "agent", "carrier", "identity", "key", "key_id", "key_name", "protocol",
         "session", "user",
     )  # fmt: skip
 
@@ -94,7 +93,6 @@ class Asker:
         address: str,
         carrier: Carrier,
         session: Session | None = None,
-        binding: str = "",
         user: int | None = None,
     ) -> None:
         self.agent = agent
@@ -106,7 +104,6 @@ class Asker:
         self.session = session
         self.user = user
         self.protocol = carrier.protocol
-        self.receiver = agent + binding
         self.identity = Identity(self.key_id, agent)
 
 
@@ -257,19 +254,9 @@ class Call(QueueEntry):
             watcher()
 
     @property
-    def receiver(self) -> str:
-        """What the answer is addressed to under its signature."""
-        return self.caller.receiver
-
-    @property
     def role(self) -> Role | None:
         """Of the key that signed it; None without keys."""
         return None if self.caller.key is None else self.caller.key.role
-
-    @property
-    def suite(self) -> int:
-        """With which it was signed; the answer is, too."""
-        return self.message.suite
 
     @property
     def connection(self) -> Connection | None:

@@ -192,12 +192,9 @@ class Control:
         else:
             self._cancel_one(request, as_text(content.get("id")))
             return
-        self._cancel_all(request, theirs)
-
-    def _cancel_all(self, request: Call, calls: list[Call]) -> None:
-        states = [self._calls.cancel(call) for call in calls]
+        states = [self._calls.cancel(call) for call in theirs]
         told = {"pzc": "cancel", "removed": states.count("removed"), "told": states.count("told")}
-        logger.info("agent %s cancelled %d calls", request.caller.identity.shown, len(states))
+        logger.info("agent %s cancelled %d calls", caller.identity.shown, len(states))
         self._replies.reply(request, told)
 
     def _cancel_one(self, request: Call, call_id: str) -> None:

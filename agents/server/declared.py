@@ -11,6 +11,7 @@ from ...protocol.errors import ConfigError, PzcError
 from ...protocol.paths import Path
 from ...protocol.shown import hint, shown
 from . import members
+from .marks import marks_of
 from .members import MISSING
 from .tree import Tree, names_in
 
@@ -113,7 +114,7 @@ def apply(said: Declared, tree: Tree) -> None:
         given.setdefault(names, {})["on_cancel"] = method
     for written in said.poll:
         _names(tree, "poll", written)
-    tree.mark({names: tree.marks_of(names)._replace(**marks) for names, marks in given.items()})
+    tree.mark({names: marks_of(tree.still(names))._replace(**marks) for names, marks in given.items()})
 
 
 def path_of(what: str, written: str) -> Path:

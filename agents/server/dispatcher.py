@@ -27,7 +27,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import PS
+from ...protocol.contents import PS, SEQUENCES
 from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
@@ -38,7 +38,7 @@ from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
 from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
-from .exposed import ExposedObject
+from .exposed import NEEDS_AT_MOST, ExposedObject
 from .lane import Lane, begin, not_started
 from .marks import Member
 from .presence import Presence
@@ -51,8 +51,11 @@ URGENT_THREADS = 8
 """Urgent calls that run at a time, of those that came without a thread of their own."""
 
 _LARGE = Member("a large content")
-_SEQUENCES = frozenset({tuple, list})
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
+_FREE: Mapping[int, frozenset[str]] = {
+    role: frozenset(action for action, most in NEEDS_AT_MOST.items() if role >= most)
+    for role in _NOTHING_FREE
+}
 _UNNAMED = frozenset({"batch", "next"})
 _UNLOCKED = frozenset({"inspect", "describe", "batch"})
 
@@ -112,10 +115,7 @@ class Dispatcher:
         """
         self.exposed, self._act = exposed, None if passes_on else exposed.act
         if not self._asks_always:
-            needs = exposed.needs_at_most.items()
-            self._free = {
-                role: frozenset(action for action, most in needs if role >= most) for role in _NOTHING_FREE
-            }
+            self._free = _FREE
 
     def ask_always(self, always: bool) -> None:
         """Before `serve`: whether ``role_needed`` is asked about every signed call, of admins as well."""
@@ -148,7 +148,7 @@ class Dispatcher:
             # Which of several lanes a call is for, its content tells.
             if at_once or (not handshake and (asker.carrier.waits or len(self.lanes) > 1)):
                 content = message.decode(writable=True)
-                if type(content) not in _SEQUENCES and self.control(call, content):
+                if type(content) not in SEQUENCES and self.control(call, content):
                     return None
                 self._judge(call, content)
             elif handshake:
@@ -201,7 +201,7 @@ class Dispatcher:
             raise SignatureError("the request is not addressed to this agent, which may have been restarted")
         call.content = content
         exposed, action = self.exposed, ""
-        if exposed is not None and type(content) in _SEQUENCES and len(content) == 3:
+        if exposed is not None and type(content) in SEQUENCES and len(content) == 3:
             mark, action, options = content
             if type(mark) is str and mark == PS and type(action) is str:
                 if type(content[2]) is not dict:
@@ -274,7 +274,7 @@ class Dispatcher:
         if call.content is UNREAD:
             try:
                 content = call.message.decode(writable=True)
-                if type(content) not in _SEQUENCES and self.control(call, content):
+                if type(content) not in SEQUENCES and self.control(call, content):
                     self._end(call)
                     return
                 self._judge(call, content)

@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any, cast
 
 from ...protocol import operations, paths
-from ...protocol.contents import PS, RETURN, calls_of, shown
+from ...protocol.contents import PS, RETURN, SEQUENCES, calls_of, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.operations import CALL, EMIT, GET, OPERATIONS
@@ -45,8 +45,11 @@ from .tree import Tree, path_of, put_item
 
 _NEEDS = {"setattr": Role.OPERATOR, "instantiate": Role.ADMIN}
 _READING = ("get", "getattr", "describe", "inspect", "next")
-_AT_MOST = {**dict.fromkeys(_READING, Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN}
-_ARGS = frozenset({tuple, list})
+NEEDS_AT_MOST = {
+    **dict.fromkeys(_READING, Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN
+}  # fmt: skip
+"""By action the highest role that `ExposedObject.role` may give."""
+
 _NO_KWARGS: dict[str, Any] = {}
 _NONE = PS, RETURN, None
 
@@ -61,9 +64,6 @@ class ExposedObject:
         answers: tells what calls gave.
         instantiate: makes the served object out of the options of a message.
         return_as_remote: whether a member is held remotely instead of being sent by value; None for the rule.
-
-    Attributes:
-        needs_at_most: by action the highest role that `role` may give.
     """
 
     def __init__(
@@ -82,7 +82,6 @@ class ExposedObject:
         self._answers = answers
         self._instantiate = instantiate
         self._is_remote = return_as_remote
-        self.needs_at_most: Mapping[str, Role] = _AT_MOST
         self._actions: Mapping[str, Callable[[Call, dict[str, Any], Member], Message]] = {
             "exec": self._execute,
             "get": self._get,
@@ -146,7 +145,7 @@ class ExposedObject:
             return False
         if item:
             args = options.get("args", ())
-            step = paths.step_of(args[0]) if type(args) in _ARGS and len(args) == 1 else None
+            step = paths.step_of(args[0]) if type(args) in SEQUENCES and len(args) == 1 else None
             if step is None:
                 return False
             path = *path, step
@@ -212,7 +211,7 @@ class ExposedObject:
 
     def _execute(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         args, kwargs = options.get("args", ()), options.get("kwargs", _NO_KWARGS)
-        if type(args) not in _ARGS or type(kwargs) is not dict:  # a range would be unfolded
+        if type(args) not in SEQUENCES or type(kwargs) is not dict:  # a range would be unfolded
             raise TypeError(f"a call has a list and a table of arguments, not {shown((args, kwargs))}")
         if "refs" in options:
             args, kwargs = self._given(call, args), self._given(call, kwargs)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -124,11 +124,14 @@ class Handles:
         with self._lock:
             client = self._clients.get(identity)
             known = [] if client is None else [client.by_id[each] for each in ids if each in client.by_id]
-        for lane in {kept.lane for kept in known}:
-            theirs = [kept for kept in known if kept.lane == lane]
-            self._lanes[lane].run(partial(self._let_go, theirs, identity))
+        self._in_turn(partial(self._let_go, identity), known)
 
-    def _let_go(self, released: list[_Kept], identity: Identity) -> None:
+    def _in_turn(self, end: Callable[[list[_Kept]], None], kept: list[_Kept]) -> None:
+        """End what is kept in the lanes where it is used."""
+        for lane in {each.lane for each in kept}:
+            self._lanes[lane].run(partial(end, [each for each in kept if each.lane == lane]))
+
+    def _let_go(self, identity: Identity, released: list[_Kept]) -> None:
         """In the turn of the release: calls that came before it have found what they are for."""
         with self._lock:
             client = self._clients.get(identity)
@@ -138,7 +141,7 @@ class Handles:
                 kept.times -= 1
                 if not kept.times and client.by_id.get(kept.id) is kept:
                     del client.by_id[kept.id], client.by_object[id(kept.thing)]
-                    self._uncount(identity, 1)
+                    self._counts[identity.key_id] -= 1
             empty = not client.by_id
             if empty:
                 del self._clients[identity]
@@ -146,24 +149,15 @@ class Handles:
             self._presence.drop(client.ticket)
         released.clear()
 
-    def _uncount(self, identity: Identity, number: int) -> None:
-        self._counts[identity.key_id] -= number
-        if not self._counts[identity.key_id]:
-            del self._counts[identity.key_id]
-
     def forget(self, identity: Identity) -> None:
         """A client is dead."""
         with self._lock:
             client = self._clients.pop(identity, None)
             if client is None:
                 return
-            self._uncount(identity, len(client.by_id))
+            self._counts[identity.key_id] -= len(client.by_id)
         self._presence.drop(client.ticket)
-        self._drop([*client.by_id.values()])
-
-    def _drop(self, free: list[_Kept]) -> None:
-        for lane in {kept.lane for kept in free}:
-            self._lanes[lane].run(partial(_let_go, [kept for kept in free if kept.lane == lane]))
+        self._in_turn(_drop, [*client.by_id.values()])
 
     def close(self) -> None:
         """Nothing is kept any more."""
@@ -171,6 +165,6 @@ class Handles:
             self.forget(identity)
 
 
-def _let_go(free: list[_Kept]) -> None:
+def _drop(free: list[_Kept]) -> None:
     for kept in free:
         kept.thing = None

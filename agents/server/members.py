@@ -184,20 +184,6 @@ def names(target: object) -> list[str]:
     return [name for name in dir(target) if not name.startswith("_")]
 
 
-def kind(target: object, name: str, of: Callable[[object], str] = kind_told) -> str:
-    """Kind of a member, without running a property.
-
-    Args:
-        target: whose member.
-        name: of it.
-        of: `kind_told`, or `kind_of` for those that read no references.
-
-    Raises:
-        AttributeError: when there is no such member.
-    """
-    return _kind(target, name, inspect.getattr_static(target, name), of)
-
-
 def is_computed(target: object, name: str) -> bool:
     """True when reading a member runs code of its class, so that what it gives is a copy, or made for it."""
     static = inspect.getattr_static(target, name, MISSING)
@@ -216,11 +202,17 @@ def _kind(target: object, name: str, static: object, of: Callable[[object], str]
 
 
 def kinds(target: object, among: Iterable[str], of: Callable[[object], str]) -> dict[str, str]:
-    """Kinds of the members of those names; what cannot be looked at is left out."""
+    """Kinds of the members of those names, without running a property; what cannot be looked at is left out.
+
+    Args:
+        target: whose members.
+        among: their names.
+        of: `kind_told`, or `kind_of` for those that read no references.
+    """
     found: dict[str, str] = {}
     for name in among:
         try:
-            found[name] = kind(target, name, of)
+            found[name] = _kind(target, name, inspect.getattr_static(target, name), of)
         except Exception as exc:  # a member that cannot be looked at must not hide the others
             logger.debug("member %s cannot be classified: %r", name, exc)
     return found

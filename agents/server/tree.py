@@ -204,10 +204,6 @@ class Tree:
                 return MISSING, False
         return members.bare(target), True
 
-    def marks_of(self, path: Path) -> Marks:
-        """What the author of a member said of it, as far as that is known without running anything."""
-        return marks_of(self.still(path))
-
     def given(self, member: Member) -> bool:
         """True when the marks of a member stand for those of whatever is there."""
         return member.path is not None and self._said_of(member.path) is not None

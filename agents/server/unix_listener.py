@@ -320,7 +320,7 @@ class UnixConnection(threading.Thread):
         self.identity = message.identity
         listener.presence.follow(self.pid, message.identity)
         place = f"unix pid {self.pid} uid {user}"
-        return Asker(message.sender, message.signer, place, self, session, binding, user)
+        return Asker(message.sender, message.signer, place, self, session, user)
 
     def _refuse(self, frames: Frames, error: ProtocolError) -> None:
         """The session did not take what came: say why, and go on."""

@@ -116,9 +116,7 @@ class Link:
         self._check_open()
         remote = self.remote
         assert remote is not None
-        subscription = remote.subscribe(path, policy)
-        vars(subscription)["_pzc_owner"] = self  # the proxy stays open as long as its subscription
-        return subscription
+        return remote.subscribe(path, policy)
 
     def close(self) -> None:
         """Close the proxy and every subscription, and refuse what comes. Again: no effect."""

@@ -17,13 +17,14 @@ from ....protocol.errors import ConfigError, MemberRefused
 from ....protocol.frames import PZC00
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
 from ...interfaces import Subscription
+from ...signals import Slot
 from ...stubs.signatures import signature_of
 from .. import reference as synchronous
 from .. import terms
 from ..abort import AbortSignal
 from ..answers import REMOTE
 from ..answers import Items as Answered
-from ..operations import AWAITED, Operation, Slot, made_of, offered, special
+from ..operations import AWAITED, Operation, made_of, offered, special
 from ..originals import instead
 from ..pending import PendingCall
 from ..remote import RemoteObject
