@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from ..protocol.errors import ConfigError, JournalError
+from ..transport.inherited import mine
 
 FILE, FOLDER = 0o600, 0o700
 
@@ -69,8 +71,8 @@ def make_private(folder: Path, *, inside: Path | None = None) -> list[Path]:
     return [*made, folder]
 
 
-def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False) -> int:
-    """Descriptor that holds an exclusive lock while it is open; the kernel drops it on a kill.
+def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False) -> FileIO:
+    """File that is locked while it is open; the kernel drops the lock on a kill, and a forked child has none.
 
     Args:
         path: of the file, made when absent.
@@ -83,13 +85,17 @@ def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False)
         OSError: when the file cannot be made.
     """
     deadline, pause = time.monotonic() + wait, threading.Event()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
-    while not _lock(descriptor, shared):
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CREAT, FILE)
+
+    file = mine(lambda: FileIO(path, "r+", opener=opener))
+    while not _lock(file.fileno(), shared):
         if time.monotonic() >= deadline:
-            os.close(descriptor)
+            file.close()
             raise JournalError(busy)
         pause.wait(_LOOK)
-    return descriptor
+    return file
 
 
 def _lock(descriptor: int, shared: bool) -> bool:

@@ -56,11 +56,8 @@ def claimed(directory: str | Path) -> Iterator[Path]:
     """
     root = Path(directory).absolute()
     Storage().make_folder(root)
-    held = lock_file(root / _LOCK, f"another process works on the tables in {directory}")
-    try:
+    with lock_file(root / _LOCK, f"another process works on the tables in {directory}"):
         yield root
-    finally:
-        os.close(held)
 
 
 class Committer:

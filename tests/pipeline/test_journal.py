@@ -158,6 +158,27 @@ def test_a_name_that_is_in_use_is_refused(tmp_path: Path) -> None:
         Journal(tmp_path, recorder="r")
 
 
+@pytest.mark.needs("fork")
+def test_a_closed_journal_gives_its_name_back_though_a_forked_child_lives(tmp_path: Path) -> None:
+    def reopen() -> None:
+        with Journal(tmp_path, recorder="r"):
+            pass
+
+    with Journal(tmp_path, recorder="r"):
+        hears, tells = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(tells)
+            os.read(hears, 1)
+            os._exit(0)
+    try:
+        reopen()
+    finally:
+        os.close(tells)
+        os.waitpid(child, 0)
+        os.close(hears)
+
+
 def test_a_closed_journal_gives_its_name_back(tmp_path: Path) -> None:
     Journal(tmp_path, recorder="r").close()
     Journal(tmp_path, recorder="r").close()
