@@ -82,7 +82,7 @@ def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False)
 
     Raises:
         JournalError: when another process holds it.
-        OSError: when the file cannot be made.
+        OSError: when the file cannot be made or locked.
     """
     deadline, pause = time.monotonic() + wait, threading.Event()
 
@@ -90,7 +90,7 @@ def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False)
         return os.open(name, flags | os.O_CREAT, FILE)
 
     file = mine(lambda: FileIO(path, "r+", opener=opener))
-    while not _lock(file.fileno(), shared):
+    while not _lock(file, shared):
         if time.monotonic() >= deadline:
             file.close()
             raise JournalError(busy)
@@ -98,19 +98,22 @@ def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False)
     return file
 
 
-def _lock(descriptor: int, shared: bool) -> bool:
+def _lock(file: FileIO, shared: bool) -> bool:
     """Lock it; False when another process has."""
     try:
         if sys.platform == "win32":
             import msvcrt
 
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         else:
             import fcntl
 
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except OSError:
-        return False
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError as exc:
+        if sys.platform == "win32" or isinstance(exc, BlockingIOError):
+            return False
+        told = f"{exc.strerror}: its file system has no locks, use a folder on another one"
+        raise OSError(exc.errno, told, str(file.name)) from exc
     return True
 
 
