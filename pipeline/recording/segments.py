@@ -172,6 +172,7 @@ def written(directory: Path, recorder: str) -> tuple[int, Numbers]:
     with opened(last) as file:
         about = file.metadata
     try:
-        return first + about.num_rows - 1, Numbers(about.metadata or {})
+        end = first + about.num_rows
+        return end - 1, Numbers(about.metadata or {}, end)
     except ValueError as exc:
         raise JournalError(f"segment {last} cannot be read: {exc}") from exc

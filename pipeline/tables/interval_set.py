@@ -90,8 +90,3 @@ def note_offsets(known: dict[str, IntervalSet], offsets: Mapping[str, list[int]]
     """Add offsets by recorder, given as ranges."""
     for recorder, runs in offsets.items():
         known.setdefault(recorder, IntervalSet()).update(IntervalSet(runs))
-
-
-def aside(recorder: str, origin: str) -> str:
-    """Under which name offsets of a recorder are kept while those of another origin go on under its own."""
-    return f"{recorder} {origin}"

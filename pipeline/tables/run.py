@@ -31,6 +31,7 @@ from .batches import Batch, Settings, Stage
 from .committer import Committer, claimed
 from .interval_set import IntervalSet
 from .maintenance import Maintenance
+from .origins import others
 from .small import stage_windows
 from .state import State, Window
 from .summary import Damage, File, Report
@@ -263,7 +264,7 @@ def _remade(
     state = recount(committer.root, workers, kept, before)
     stage.leave_out_copies(state)
     commit = stage.commit()
-    commit.origins = origins_of([path for _, path in segments(journal)])
+    commit.origins = others(before.origins, origins_of([path for _, path in segments(journal)]))
     known = {damage.file for damage in before.damaged}
     commit.damaged = [damage for damage in commit.damaged if damage.file not in known]
     tell_damage(commit.damaged)

@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..arrow import pq
-from ..recording.numbers import origin_of
+from ..recording.numbers import journal_of, origin_of
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
 from ..schema import entries_of, segment_recorder, segment_span, told_by
 from .files import NEVER, extent
-from .interval_set import IntervalSet, aside
+from .interval_set import IntervalSet
+from .origins import handled_by, others
 from .summary import Damage
 
 SETTLE = 5.0
@@ -108,9 +109,9 @@ class Unread:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
         """
         bad: list[Damage] = []
-        unsettled, others = False, dict[str, str]()
+        unsettled, new = False, dict[str, str]()
         if not self._waiting:
-            unsettled, done, others = self._list(done, damaged, now, bad, origins or {})
+            unsettled, done, new = self._list(done, damaged, now, bad, origins or {})
         given: list[Segment] = []
         room = sys.maxsize if rows is None else rows
         while self._waiting and len(given) < most and room > 0:
@@ -118,7 +119,7 @@ class Unread:
             given.append(each)
             room -= each.rows
             self._passed.add(Path(each.path).name)
-        return Found(given, bad, unsettled, done, others)
+        return Found(given, bad, unsettled, done, new)
 
     def _list(
         self,
@@ -133,9 +134,8 @@ class Unread:
         listed, waiting = self._fresh(), list[Segment]()
         unsettled = False
         told = origins_of(listed)
-        others = {name: origin for name, origin in told.items() if origin != origins.get(name)}
-        kept = {name: aside(name, others[name]) for name in others.keys() & origins.keys()}
-        done = {**done, **{name: done.get(other, IntervalSet()) for name, other in kept.items()}}
+        new = others(origins, told)
+        done = handled_by(done, origins, new)
         for path, following in zip_longest(listed, listed[1:]):
             if path.name in known:
                 continue
@@ -155,7 +155,7 @@ class Unread:
             if path.name in changed:
                 self._judged_again[path.name] = changed[path.name]
         self._waiting.extend(sorted(waiting, key=lambda each: (each.oldest, each.path)))
-        return unsettled, done, others
+        return unsettled, done, new
 
     def _fresh(self) -> list[Path]:
         """Segments that were neither given nor passed over, in order; there may be very many others."""
@@ -197,7 +197,7 @@ class Unread:
             return None
         with opened(path) as file:
             footer = file.metadata
-        if origin_of(footer.metadata) != origins.get(recorder):
+        if journal_of(origin_of(footer.metadata)) != journal_of(origins.get(recorder, "")):
             raise _OtherJournal
         offsets = extent(footer, "offset")
         if footer.num_rows and (offsets is None or not handled.covers(*offsets)):

@@ -163,3 +163,35 @@ def test_days_that_are_made_anew_of_another_journal_leave_out_no_row_of_the_firs
     assert [batch.rows for batch in lab.run()] == [3]
     lab.journal = first
     assert lab.run() == []
+
+
+def test_rows_of_a_journal_that_was_put_back_from_an_older_copy_are_stored(
+    lab: Lab, make_sender: Any
+) -> None:
+    sender = make_sender("psu")
+    lab.record(sender.rows("v", [1.0, 2.0], 1))
+    copy = shutil.copytree(lab.journal, lab.journal.with_name("copy"))
+    lab.record(sender.rows("v", [3.0, 4.0], 3))
+    lab.run()
+    shutil.rmtree(lab.journal)
+    copy.rename(lab.journal)
+    lab.record(sender.rows("v", [5.0, 6.0, 7.0], 5))
+    assert [(batch.rows, batch.skipped) for batch in lab.run()] == [(3, 0)]
+    assert lab.sequences() == [1, 2, 3, 4, 5, 6, 7]
+    assert lab.run() == []
+
+
+def test_an_older_copy_of_a_journal_lets_nothing_be_read_again(lab: Lab, make_sender: Any) -> None:
+    sender = make_sender("psu")
+    lab.record(sender.rows("v", [1.0, 2.0], 1))
+    copy = shutil.copytree(lab.journal, lab.journal.with_name("copy"))
+    lab.record(sender.rows("v", [3.0, 4.0], 3))
+    lab.run()
+    journal, lab.journal = lab.journal, copy
+    day = datetime.datetime.fromtimestamp(START / 1000, datetime.UTC).date()
+    for path in copy.glob("segment-*"):
+        path.write_bytes(path.read_bytes())
+    assert lab.run() == []
+    backfill(copy, lab.tables, lab.settings(), lab.workers, day, day)
+    lab.journal = journal
+    assert lab.run() == []
