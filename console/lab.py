@@ -198,7 +198,7 @@ def _supervise(path: Path, names: list[str]) -> int:
                 supervisor.close()
     finally:
         socket.unlink(missing_ok=True)
-        os.close(held)
+        held.close()
     return 0
 
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import tempfile
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 from ..pipeline.storage import lock_file, user_folder
@@ -67,8 +68,8 @@ class Places:
                 "XDG_RUNTIME_DIR to a folder that does"
             )
 
-    def take(self) -> int | None:
-        """Hold the lock; its descriptor, or None while another supervisor lives."""
+    def take(self) -> FileIO | None:
+        """Hold the lock; its file, or None while another supervisor lives."""
         if self.free():
             with suppress(JournalError):  # whoever looks holds it for a moment
                 return lock_file(self.lock, "its supervisor lives", _LOOKED)
@@ -86,7 +87,7 @@ class Places:
         if not (_is_own(self._runtime) and self.lock.exists()):
             return True
         with suppress(JournalError):  # shared, as several may look at once
-            os.close(lock_file(self.lock, "its supervisor lives", shared=True))
+            lock_file(self.lock, "its supervisor lives", shared=True).close()
             return True
         return False
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from .tables.files import stored_files
 try:
     import pyarrow as pa
     import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
     from pyarrow.fs import LocalFileSystem
 except ImportError as exc:
     raise missing("pyarrow") from exc
@@ -114,6 +116,7 @@ class Tables(Mapping[str, ds.Dataset]):
 
         Raises:
             ConfigError: for a query that cannot be understood or answered; one line, with the nearest names.
+            JournalError: for a file that cannot be read; says what to do.
             MissingRequirement: when DuckDB is not installed.
         """
         with sql.connection() as connection:
@@ -122,7 +125,18 @@ class Tables(Mapping[str, ds.Dataset]):
             try:
                 return self._answered(connection, query, limit)
             except duckdb.Error as exc:
+                if isinstance(exc, duckdb.InvalidInputException):
+                    self._check_files()
                 raise ConfigError(sql.line(exc)) from None
+
+    def _check_files(self) -> None:
+        """Name a file that cannot be read: whoever asked is not to blame."""
+        for path in chain.from_iterable(self._files.values()):
+            try:
+                pq.read_metadata(path)
+            except (OSError, pa.ArrowException) as exc:
+                todo = "put a copy in its place, or make its day anew by pzc pipeline backfill"
+                raise JournalError(f"{path} cannot be read: {exc}; {todo}") from None
 
     def array(self, row: Mapping[str, Any]) -> np.ndarray:
         """The array of a notification, which for a large one is read out of the journal.

@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from ..protocol.errors import ConfigError, JournalError
+from ..transport.inherited import mine
 
 FILE, FOLDER = 0o600, 0o700
 
@@ -69,8 +71,8 @@ def make_private(folder: Path, *, inside: Path | None = None) -> list[Path]:
     return [*made, folder]
 
 
-def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False) -> int:
-    """Descriptor that holds an exclusive lock while it is open; the kernel drops it on a kill.
+def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False) -> FileIO:
+    """File that is locked while it is open; the kernel drops the lock on a kill, and a forked child has none.
 
     Args:
         path: of the file, made when absent.
@@ -80,31 +82,38 @@ def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False)
 
     Raises:
         JournalError: when another process holds it.
-        OSError: when the file cannot be made.
+        OSError: when the file cannot be made or locked.
     """
     deadline, pause = time.monotonic() + wait, threading.Event()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
-    while not _lock(descriptor, shared):
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CREAT, FILE)
+
+    file = mine(lambda: FileIO(path, "r+", opener=opener))
+    while not _lock(file, shared):
         if time.monotonic() >= deadline:
-            os.close(descriptor)
+            file.close()
             raise JournalError(busy)
         pause.wait(_LOOK)
-    return descriptor
+    return file
 
 
-def _lock(descriptor: int, shared: bool) -> bool:
+def _lock(file: FileIO, shared: bool) -> bool:
     """Lock it; False when another process has."""
     try:
         if sys.platform == "win32":
             import msvcrt
 
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         else:
             import fcntl
 
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except OSError:
-        return False
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError as exc:
+        if sys.platform == "win32" or isinstance(exc, BlockingIOError):
+            return False
+        told = f"{exc.strerror}: its file system has no locks, use a folder on another one"
+        raise OSError(exc.errno, told, str(file.name)) from exc
     return True
 
 

@@ -4,9 +4,10 @@ A peer learns at once that a process has died, because the kernel closes its soc
 copy of each, and a child that was forked has copies. So it closes them before it does anything else:
 
 - connections and listening sockets of the fast lane, which are known here, or have its name
+- files that it holds locked
 - listening sockets and connections of libzmq at an endpoint of the parent, which would also keep its port
 
-The parent's stay as they are: to close a copy ends nothing. Without ``/proc`` only the former are.
+The parent's stay as they are: to close a copy ends nothing. Without ``/proc`` the last ones stay open.
 A fork waits until what is being opened is known here: its copy would get its name with the parent's.
 """
 
@@ -17,7 +18,7 @@ import os
 import socket as sockets
 import weakref
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, Protocol, TypeVar
 
 import zmq
 
@@ -30,21 +31,32 @@ LANE = b"\0pzc/"
 _DESCRIPTORS = "/proc/self/fd"
 
 
+class Closable(Protocol):
+    """What has a descriptor."""
+
+    def close(self) -> None:
+        """Give it back; may be called twice."""
+        ...
+
+
+ClosableT = TypeVar("ClosableT", bound=Closable)
+
+
 class _Inherited(Table):
-    """Sockets of this process, and how often it is a fork of a fork of the first one."""
+    """Sockets and locks of this process, and how often it is a fork of a fork of the first one."""
 
     forks = -1
 
     def begin(self) -> None:
         super().begin()
         self.forks += 1
-        self.known: weakref.WeakSet[sockets.socket] = weakref.WeakSet()
+        self.known: weakref.WeakSet[Closable] = weakref.WeakSet()
         self.bound: weakref.WeakKeyDictionary[zmq.Socket[bytes], str] = weakref.WeakKeyDictionary()
 
     def forget(self) -> None:
-        for socket in list(self.known):
+        for opened in list(self.known):
             with contextlib.suppress(OSError):
-                socket.close()
+                opened.close()
         ports = {_port(endpoint) for socket, endpoint in list(self.bound.items()) if not socket.closed} - {0}
         try:
             numbers = [int(name) for name in os.listdir(_DESCRIPTORS)]
@@ -94,12 +106,12 @@ class Stays:
         )
 
 
-def mine(opened: Callable[[], sockets.socket]) -> sockets.socket:
-    """Open a socket, without waiting, that is closed in forked children; errors as ``opened``."""
+def mine(opened: Callable[[], ClosableT]) -> ClosableT:
+    """Open a socket or file, without waiting, that is closed in forked children; errors as ``opened``."""
     with unforked:
-        socket = opened()
-        _inherited.known.add(socket)
-        return socket
+        made = opened()
+        _inherited.known.add(made)
+        return made
 
 
 def bound(socket: zmq.Socket[bytes], bind: Callable[[], str]) -> str:

@@ -113,7 +113,7 @@ def _is_answered(folder: Path) -> bool:
     try:
         shutil.rmtree(folder, ignore_errors=True)
     finally:
-        os.close(lock)
+        lock.close()
     return False
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import re
 import threading
 import time
@@ -115,7 +114,7 @@ class Journal:
         try:
             self._storage.make_folder(self.directory)
             busy = "another process records under this name"
-            self._lock: int | None = lock_file(lock_of(self.directory, recorder), busy, ASKED)
+            self._lock = lock_file(lock_of(self.directory, recorder), busy, ASKED)
         except OSError as exc:
             raise JournalError(f"journal {self.directory} cannot be opened by {recorder}: {exc}") from exc
         try:
@@ -123,7 +122,7 @@ class Journal:
             self._durable, self.numbers = written(self.directory, recorder)
             prepare()
         except BaseException:
-            self._release()
+            self._lock.close()
             raise
 
     def __enter__(self) -> Journal:
@@ -131,6 +130,11 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """False when it was closed, and in a forked child, whose parent has it."""
+        return not self._lock.closed
 
     @property
     def durable_offset(self) -> int:
@@ -260,22 +264,19 @@ class Journal:
             JournalError: when the rest cannot be written. It was not acknowledged; the directory
                 is released all the same.
         """
+        if not self.is_open:  # of a forked child, where nobody gives back what the parent's threads hold
+            return
         with self._writing:
-            if self._lock is None:
+            if not self.is_open:
                 return
             try:
                 self.commit()
             finally:
-                self._release()
+                self._lock.close()
 
     def _require_open(self) -> None:
-        if self._lock is None:
+        if not self.is_open:
             raise JournalError(f"journal {self.directory} is closed")
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
 
     def _succeeded(self) -> None:
         with self._mutex:

@@ -33,7 +33,10 @@ HEARD = b"pzc.heard"
 """Where it tells when each of these publishers was heard last."""
 
 ORIGIN = b"pzc.origin"
-"""Where it tells which count of offsets it belongs to."""
+"""Where it tells which count of offsets it belongs to: a mark of the journal, and one of each start since."""
+
+STARTS = 100
+"""That are told at most, the last ones."""
 
 SILENT = 3_600_000_000
 """In µs: by then a publisher has learned what is durable, or has ended."""
@@ -46,20 +49,24 @@ class Numbers:
 
     Args:
         footer: what the footer of its newest segment tells; None without one.
+        offset: of the next row.
         most: lines that are known; of more than these the last ones that were written to.
 
     Attributes:
-        origin: text that tells its offsets from those of a journal that was begun at another time.
+        origin: text that tells its offsets from those of a journal that was begun at another time, or went on
+            from another copy (see `first_other`).
 
     Raises:
         ValueError: for a footer that no recorder has written.
     """
 
-    def __init__(self, footer: Mapping[bytes, bytes] | None = None, most: int = 10_000) -> None:
+    def __init__(
+        self, footer: Mapping[bytes, bytes] | None = None, offset: int = 0, most: int = 10_000
+    ) -> None:
         lines: list[tuple[str, int, str, int]] = json.loads((footer or {}).get(KEY, b"[]"))
         self._last: dict[Line, int] = {(who, epoch, topic): number for who, epoch, topic, number in lines}
         self._heard: dict[str, int] = json.loads((footer or {}).get(HEARD, b"{}"))
-        self.origin = uuid.uuid4().hex if footer is None else origin_of(footer)
+        self.origin = uuid.uuid4().hex if footer is None else _gone_on(origin_of(footer), offset)
         self._most = most
         self._before: dict[tuple[str, int], dict[str, int]] = {}
         for (publisher, epoch, topic), number in self._last.items():
@@ -118,3 +125,28 @@ class Numbers:
 def origin_of(footer: Mapping[bytes, bytes] | None) -> str:
     """`Numbers.origin` as the footer of a segment tells it; empty in a journal that version 0.1 began."""
     return (footer or {}).get(ORIGIN, b"").decode(errors="replace")
+
+
+def _gone_on(origin: str, offset: int) -> str:
+    journal, *starts = origin.split(" ")
+    return " ".join([journal, *starts[1 - STARTS :], f"{uuid.uuid4().hex[:8]}@{offset}"])
+
+
+def journal_of(origin: str) -> str:
+    """The mark of the journal in an origin, which no start changes."""
+    return origin.partition(" ")[0]
+
+
+def first_other(known: str, told: str) -> int | None:
+    """The offset from which on an origin counts other rows than a known one; None where there is none.
+
+    Offsets of a journal that was put back from an older copy go on at that copy's end, by a start of which
+    whoever has read more of it knows nothing.
+    """
+    marks = {*known.split(" ")}
+    return min((_start(mark) for mark in told.split(" ") if mark not in marks), default=None)
+
+
+def _start(mark: str) -> int:
+    offset = mark.partition("@")[2]
+    return int(offset) if offset.isdecimal() and len(offset) < 19 else 0

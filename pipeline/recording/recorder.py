@@ -301,6 +301,8 @@ class Recorder:
         Raises:
             JournalError: when the rest cannot be written.
         """
+        if not self.journal.is_open:  # again, or by a forked child, whose parent goes on
+            return
         self._closing.set()
         self._full = True
         self._news.set()

@@ -21,7 +21,7 @@ from ..parquet import GROUP_ROWS, merge, written_as
 from ..schema import blob_path, segment_name, segments
 from ..storage import Storage, make_private
 from .numbers import Numbers
-from .reading import batches, opened
+from .reading import SegmentDamaged, batches, opened
 from .rows import Rows
 
 log = logging.getLogger("pzc.journal")
@@ -169,9 +169,14 @@ def written(directory: Path, recorder: str) -> tuple[int, Numbers]:
     if not finished:
         return -1, Numbers()
     first, last = finished[-1]
-    with opened(last) as file:
-        about = file.metadata
     try:
-        return first + about.num_rows - 1, Numbers(about.metadata or {})
+        with opened(last) as file:
+            about = file.metadata
+    except SegmentDamaged as exc:
+        todo = f"move the folder away to begin another journal, which tables of {directory} take as well"
+        raise JournalError(f"{exc}; it tells where to go on: put a copy in its place, or {todo}") from exc
+    try:
+        end = first + about.num_rows
+        return end - 1, Numbers(about.metadata or {}, end)
     except ValueError as exc:
         raise JournalError(f"segment {last} cannot be read: {exc}") from exc

@@ -12,7 +12,6 @@ stays in their mailboxes.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable
 from itertools import zip_longest
@@ -76,7 +75,7 @@ class Spool:
             )  # fmt: skip
             self.remove(lambda *_: False)
         except BaseException:
-            os.close(self._lock)
+            self._lock.close()
             raise
 
     def __enter__(self) -> Spool:
@@ -147,7 +146,7 @@ class Spool:
         try:
             self._recorder.close()
         finally:
-            os.close(self._lock)
+            self._lock.close()
 
 
 class _Sizes(Storage):

@@ -13,6 +13,7 @@
     small.py              tables of one file, and windows that are over
     maintenance.py        merges and removes files; folders.py says which
     unread.py             which segments have rows that no batch has handled
+    origins.py            what was handled when offsets count from elsewhere
     work.py               what a worker does with segments, from a task to a report
     apart.py              tasks whose process dies
     partition_writer.py   rows of one task: copies left out, judged, filed and counted; into files.py

@@ -11,6 +11,7 @@ What is not in the commit log is in no snapshot. Everything here is one file sys
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -42,6 +43,7 @@ STAGE = ".staging"
 ROWS = ("notifications", "quarantine", "alarms", "windows")
 """Tables that have a file for each batch."""
 
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 _LOCK = ".pipeline-lock"
 _ATTEMPT = "attempt"
 _FILE = re.compile(r"[0-9a-f]{8}-\d{9}(?:-\d{5}){0,2}\.parquet")
@@ -52,15 +54,18 @@ def claimed(directory: str | Path) -> Iterator[Path]:
     """The folder of tables, for one process at a time; made when absent.
 
     Raises:
-        JournalError: when another process works on it.
+        JournalError: when another process works on it, and for want of room within.
     """
     root = Path(directory).absolute()
     Storage().make_folder(root)
-    held = lock_file(root / _LOCK, f"another process works on the tables in {directory}")
-    try:
-        yield root
-    finally:
-        os.close(held)
+    with lock_file(root / _LOCK, f"another process works on the tables in {directory}"):
+        try:
+            yield root
+        except OSError as exc:
+            if exc.errno not in _NO_ROOM:
+                raise
+            told = f"{exc}; the next run goes on behind the last batch"
+            raise JournalError(f"the tables in {directory} cannot be written: {told}") from exc
 
 
 class Committer:

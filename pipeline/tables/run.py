@@ -31,10 +31,11 @@ from .batches import Batch, Settings, Stage
 from .committer import Committer, claimed
 from .interval_set import IntervalSet
 from .maintenance import Maintenance
+from .origins import others
 from .small import stage_windows
 from .state import State, Window
 from .summary import Damage, File, Report
-from .unread import SETTLE, Segment, Unread, describe
+from .unread import SETTLE, Segment, Unread, describe, origins_of
 from .work import Workers
 
 if TYPE_CHECKING:
@@ -188,8 +189,7 @@ class _Following:
         if not found.segments and not found.damaged:
             return None
         label = committer.label(self._number)
-        anew = found.origins.keys() & state.origins.keys()
-        handled = {recorder: runs.flat() for recorder, runs in state.offsets.items() if recorder not in anew}
+        handled = {recorder: runs.flat() for recorder, runs in found.handled.items()}
         careful, self._careful = self._careful, False
         here = careful or self._workers.is_here(sum(each.rows for each in found.segments))
         with committer.attempt(here) as folder:
@@ -264,6 +264,7 @@ def _remade(
     state = recount(committer.root, workers, kept, before)
     stage.leave_out_copies(state)
     commit = stage.commit()
+    commit.origins = others(before.origins, origins_of([path for _, path in segments(journal)]))
     known = {damage.file for damage in before.damaged}
     commit.damaged = [damage for damage in commit.damaged if damage.file not in known]
     tell_damage(commit.damaged)

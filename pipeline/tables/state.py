@@ -21,6 +21,7 @@ from ...protocol.errors import JournalError
 from .commit_log import Commit
 from .interval_set import IntervalSet, note_offsets
 from .known_ids import KnownIds, each_of
+from .origins import handled_by
 from .quantile_sketch import Figures
 from .summary import Cell, Copies, Damage, Part, Report
 
@@ -69,7 +70,7 @@ class State(msgspec.Struct):
 
     Attributes:
         width: of the windows, µs.
-        offsets: handled, by recorder.
+        offsets: handled, by recorder; those of its journals before the last one beside it, see `origins`.
         origins: of these offsets, by recorder (see `recording.numbers`).
         series: by publisher, epoch and topic.
         topics: by publisher and topic, each packed (see `topic`), as most are of agents that have ended, and
@@ -141,8 +142,7 @@ class State(msgspec.Struct):
         if commit.width not in (None, self.width):
             self.width, self.closed = commit.width or 0, {}
         self.journal = self.journal if commit.journal is None else commit.journal
-        for recorder in commit.origins.keys() & self.origins.keys():
-            self.offsets.pop(recorder, None)
+        self.offsets = handled_by(self.offsets, self.origins, commit.origins)
         self.origins.update(commit.origins)
         for copies in commit.copies:
             with self.changed(copies.publisher, copies.topic) as topic:

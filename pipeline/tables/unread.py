@@ -2,7 +2,8 @@
 
 ::
 
-    its offsets are not of the journal of before  none of them is handled
+    its offsets are of another journal            those of that journal are handled that were, mostly none
+    they are of another one than the newest's     looked at again: it has its turn when that one was given
     all its offsets are handled                   passed over; the footer is read only when the name and the
                                                   next one's do not tell its last offset
     its footer is good                            given, those that were received first go first
@@ -18,18 +19,19 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from ..arrow import pq
-from ..recording.numbers import origin_of
+from ..recording.numbers import journal_of, origin_of
 from ..recording.reading import SegmentDamaged, SegmentGone, opened
 from ..schema import entries_of, segment_recorder, segment_span, told_by
 from .files import NEVER, extent
 from .interval_set import IntervalSet
+from .origins import handled_by, others
 from .summary import Damage
 
 SETTLE = 5.0
@@ -58,13 +60,15 @@ class Found(NamedTuple):
     Attributes:
         segments: to be read, in order.
         damaged: segments that cannot be.
-        unsettled: a segment is bad and young: look again.
+        unsettled: a segment is bad and young, or of another journal: look again.
+        handled: offsets that were handled, by recorder.
         origins: of offsets, by recorder, where they are not those that are known (see `recording.numbers`).
     """
 
     segments: list[Segment]
     damaged: list[Damage]
     unsettled: bool
+    handled: Mapping[str, IntervalSet]
     origins: dict[str, str]
 
 
@@ -94,7 +98,7 @@ class Unread:
         """Segments with rows that were not handled, the earliest first.
 
         Args:
-            done: offsets that were handled, by recorder.
+            done: offsets that were handled, as `State.offsets`.
             damaged: segments that are known to be; one that has changed since it was found is judged again.
             most: segments to give at most.
             now: Unix seconds.
@@ -105,9 +109,9 @@ class Unread:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
         """
         bad: list[Damage] = []
-        unsettled, others = False, dict[str, str]()
+        unsettled, new = False, dict[str, str]()
         if not self._waiting:
-            unsettled, others = self._list(done, damaged, now, bad, origins or {})
+            unsettled, done, new = self._list(done, damaged, now, bad, origins or {})
         given: list[Segment] = []
         room = sys.maxsize if rows is None else rows
         while self._waiting and len(given) < most and room > 0:
@@ -115,7 +119,7 @@ class Unread:
             given.append(each)
             room -= each.rows
             self._passed.add(Path(each.path).name)
-        return Found(given, bad, unsettled, others)
+        return Found(given, bad, unsettled, done, new)
 
     def _list(
         self,
@@ -124,20 +128,24 @@ class Unread:
         now: float,
         bad: list[Damage],
         origins: Mapping[str, str],
-    ) -> tuple[bool, dict[str, str]]:
-        """Let segments wait that are not known yet; whether one is unsettled, and origins that are new."""
+    ) -> tuple[bool, Mapping[str, IntervalSet], dict[str, str]]:
+        """Let segments wait that are not known yet; whether one is unsettled, and `Found`'s last two."""
         known, changed = self._told(damaged)
         listed, waiting = self._fresh(), list[Segment]()
         unsettled = False
-        others = {name: told for name, told in _origins(listed).items() if told != origins.get(name)}
-        done = {name: runs for name, runs in done.items() if not (name in others and name in origins)}
+        told = origins_of(listed)
+        new = others(origins, told)
+        done = handled_by(done, origins, new)
         for path, following in zip_longest(listed, listed[1:]):
             if path.name in known:
                 continue
             try:
-                if (segment := self._judged(path, following, done)) is not None:
+                if (segment := self._judged(path, following, done, told)) is not None:
                     waiting.append(segment)
             except SegmentGone:
+                continue
+            except _OtherJournal:
+                unsettled = True
                 continue
             except SegmentDamaged as exc:
                 if _age(path, now) < self._settle:
@@ -147,7 +155,7 @@ class Unread:
             if path.name in changed:
                 self._judged_again[path.name] = changed[path.name]
         self._waiting.extend(sorted(waiting, key=lambda each: (each.oldest, each.path)))
-        return unsettled, others
+        return unsettled, done, new
 
     def _fresh(self) -> list[Path]:
         """Segments that were neither given nor passed over, in order; there may be very many others."""
@@ -172,7 +180,13 @@ class Unread:
                 self._passed.discard(each.file)
         return known, changed
 
-    def _judged(self, path: Path, following: Path | None, done: Mapping[str, IntervalSet]) -> Segment | None:
+    def _judged(
+        self,
+        path: Path,
+        following: Path | None,
+        done: Mapping[str, IntervalSet],
+        origins: Mapping[str, str],
+    ) -> Segment | None:
         """A segment that is to wait; None for one that is passed over."""
         recorder, first, last = segment_span(path)
         handled = done.get(recorder, IntervalSet())
@@ -183,6 +197,8 @@ class Unread:
             return None
         with opened(path) as file:
             footer = file.metadata
+        if journal_of(origin_of(footer.metadata)) != journal_of(origins.get(recorder, "")):
+            raise _OtherJournal
         offsets = extent(footer, "offset")
         if footer.num_rows and (offsets is None or not handled.covers(*offsets)):
             return describe(path, footer)
@@ -190,8 +206,12 @@ class Unread:
         return None
 
 
-def _origins(listed: list[Path]) -> dict[str, str]:
-    """Which count of offsets each recorder's newest segment goes on with."""
+class _OtherJournal(Exception):
+    """Offsets of this segment are not of the journal that its recorder's newest segment is of."""
+
+
+def origins_of(listed: Sequence[Path]) -> dict[str, str]:
+    """Which count of offsets each recorder's newest segment, by the order, goes on with."""
     found = dict[str, str]()
     for path in reversed(listed):
         if (recorder := segment_recorder(path)) not in found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from io import FileIO
 from pathlib import Path
 from threading import Event, Thread
 
@@ -27,12 +27,12 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 def test_a_lab_that_somebody_else_looks_at_is_free_all_the_same(places: Places) -> None:
     looking = lock_file(places.lock, "busy", shared=True)
     assert places.free()
-    os.close(looking)
+    looking.close()
 
 
 def test_a_supervisor_waits_for_whoever_looks(places: Places) -> None:
     looking, begun = lock_file(places.lock, "busy", shared=True), Event()
-    taken: list[int | None] = []
+    taken: list[FileIO | None] = []
 
     def take() -> None:
         begun.set()
@@ -41,10 +41,10 @@ def test_a_supervisor_waits_for_whoever_looks(places: Places) -> None:
     thread = Thread(target=take)
     thread.start()
     begun.wait()
-    os.close(looking)
+    looking.close()
     thread.join()
     assert taken[0] is not None
-    os.close(taken[0])
+    taken[0].close()
 
 
 def test_a_lab_with_a_supervisor_is_not_free(places: Places) -> None:
@@ -52,7 +52,7 @@ def test_a_lab_with_a_supervisor_is_not_free(places: Places) -> None:
     assert held is not None
     assert not places.free()
     assert places.take() is None
-    os.close(held)
+    held.close()
 
 
 def test_a_lab_of_another_environment_is_found_and_not_started_twice(
@@ -68,7 +68,7 @@ def test_a_lab_of_another_environment_is_found_and_not_started_twice(
     assert not places.free()
     assert places.endpoint == of_a_service.endpoint
     of_a_service.lock.unlink()
-    os.close(held)
+    held.close()
 
 
 def test_a_folder_that_others_can_write_tells_of_no_lab(places: Places) -> None:
@@ -76,4 +76,4 @@ def test_a_folder_that_others_can_write_tells_of_no_lab(places: Places) -> None:
     assert held is not None
     places.lock.parent.chmod(0o777)
     assert places.free()
-    os.close(held)
+    held.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,10 +12,11 @@ import pytest
 
 from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.tables.again import Filed
+from pzc.pipeline.tables.run import backfill
 from pzc.pipeline.tables.summary import Report
 from pzc.pipeline.tables.work import Inline, TaskT
 
-from tests.pipeline.following import Lab
+from tests.pipeline.following import START, Lab
 
 
 class Noting(Inline):
@@ -109,4 +111,87 @@ def test_a_journal_that_was_begun_anew_under_a_recorders_name_is_stored(lab: Lab
     lab.record([sender.row("v", 7.0, 7)])
     assert [(batch.rows, batch.skipped) for batch in lab.run()] == [(1, 0)]
     assert lab.sequences() == [1, 2, 3, 5, 6, 7]
+    assert lab.run() == []
+
+
+def two_journals(lab: Lab, make_sender: Any) -> tuple[Path, Path]:
+    """Of recorders of one name: offsets 0 to 1 and 2 to 5 of the first, 0 to 3 and 4 to 5 of the second."""
+    made: list[Path] = []
+    for name, counts in (("first", (2, 4)), ("second", (4, 2))):
+        sender, number = make_sender(name), 1
+        for count in counts:
+            lab.record(sender.rows("v", [1.0] * count, number))
+            number += count
+        made.append(lab.journal.rename(lab.journal.with_name(name)))
+    return made[0], made[1]
+
+
+def test_two_journals_of_recorders_of_one_name_fill_the_same_tables_by_turns(
+    lab: Lab, make_sender: Any
+) -> None:
+    journals = two_journals(lab, make_sender)
+    strange = lab.settings("a key of another lab")
+    made: list[int] = []
+    for lab.journal in journals * 3:
+        made += [batch.rows for batch in lab.run(strange)]
+    assert made == [6, 6]
+    assert len(lab.rows("quarantine", "publisher")) == 12
+
+
+def test_two_journals_of_recorders_of_one_name_that_were_put_into_one_folder_are_stored(
+    lab: Lab, make_sender: Any
+) -> None:
+    lab.journal, other = two_journals(lab, make_sender)
+    for path in lab.segments()[1:]:
+        shutil.copy(path, other)
+    lab.journal = other
+    lab.run(every=0.01)
+    assert lab.rows("statistics", "name", "count") == [("first", 4), ("second", 6)]
+    assert lab.run(every=0.01) == []
+
+
+def test_days_that_are_made_anew_of_another_journal_leave_out_no_row_of_the_first(
+    lab: Lab, make_sender: Any
+) -> None:
+    first, _ = two_journals(lab, make_sender)
+    sender = make_sender("third")
+    lab.record(sender.rows("v", [1.0, 2.0], 1))
+    lab.run()
+    day = datetime.datetime.fromtimestamp(START / 1000, datetime.UTC).date()
+    backfill(first, lab.tables, lab.settings(), lab.workers, day, day)
+    lab.record(sender.rows("v", [3.0, 4.0, 5.0], 3))
+    assert [batch.rows for batch in lab.run()] == [3]
+    lab.journal = first
+    assert lab.run() == []
+
+
+def test_rows_of_a_journal_that_was_put_back_from_an_older_copy_are_stored(
+    lab: Lab, make_sender: Any
+) -> None:
+    sender = make_sender("psu")
+    lab.record(sender.rows("v", [1.0, 2.0], 1))
+    copy = shutil.copytree(lab.journal, lab.journal.with_name("copy"))
+    lab.record(sender.rows("v", [3.0, 4.0], 3))
+    lab.run()
+    shutil.rmtree(lab.journal)
+    copy.rename(lab.journal)
+    lab.record(sender.rows("v", [5.0, 6.0, 7.0], 5))
+    assert [(batch.rows, batch.skipped) for batch in lab.run()] == [(3, 0)]
+    assert lab.sequences() == [1, 2, 3, 4, 5, 6, 7]
+    assert lab.run() == []
+
+
+def test_an_older_copy_of_a_journal_lets_nothing_be_read_again(lab: Lab, make_sender: Any) -> None:
+    sender = make_sender("psu")
+    lab.record(sender.rows("v", [1.0, 2.0], 1))
+    copy = shutil.copytree(lab.journal, lab.journal.with_name("copy"))
+    lab.record(sender.rows("v", [3.0, 4.0], 3))
+    lab.run()
+    journal, lab.journal = lab.journal, copy
+    day = datetime.datetime.fromtimestamp(START / 1000, datetime.UTC).date()
+    for path in copy.glob("segment-*"):
+        path.write_bytes(path.read_bytes())
+    assert lab.run() == []
+    backfill(copy, lab.tables, lab.settings(), lab.workers, day, day)
+    lab.journal = journal
     assert lab.run() == []

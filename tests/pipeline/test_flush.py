@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,7 +48,7 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 
 def test_a_reader_that_finds_a_recorder_dead_keeps_the_next_one_from_nothing(tmp_path: Path) -> None:
     held = lock_file(lock_of(tmp_path, "r"), "it lives")
-    reader = threading.Timer(0.1, os.close, (held,))
+    reader = threading.Timer(0.1, held.close)
     reader.start()
     with Journal(tmp_path, recorder="r") as journal:
         assert append(journal, a_row(0)) == 0

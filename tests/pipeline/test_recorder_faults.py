@@ -21,6 +21,7 @@ from pzc.pipeline.recording.recorder import Recorder
 from pzc.testing import ShiftedClock
 
 from tests.agents.in_parts import InParts
+from tests.contract.rigs.calling import run_in_fork
 from tests.pipeline.recorder_rig import await_, recorded
 
 OPTIONS: dict[str, Any] = {"max_age": 0.1, "retry": 0.05}
@@ -145,6 +146,17 @@ def test_a_read_only_folder_loses_nothing(small_disk: Path, instrument: Agent) -
         subprocess.run(["umount", str(home)], check=True)
         await_(lambda: kept(instrument) == 0, "everything is acknowledged")
     assert recorded(home) == everything(instrument, 1)
+
+
+@pytest.mark.needs("fork")
+def test_a_forked_child_that_ends_leaves_the_journal_to_its_parent(tmp_path: Path, instrument: Agent) -> None:
+    with recorder_of(instrument, tmp_path, max_age=3600.0) as recorder:
+        instrument.publish("t", 1)
+        await_(lambda: recorder.recorded == 1, "it is taken")
+        before = sorted(tmp_path.iterdir())
+        assert run_in_fork(recorder.close) == 0
+        assert sorted(tmp_path.iterdir()) == before
+    assert recorded(tmp_path) == everything(instrument, 1)
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0])

@@ -99,6 +99,22 @@ def test_a_file_that_is_damaged_is_told_by_name(tmp_path: Path) -> None:
         pzc.tables(tmp_path)["notifications"].to_table()
 
 
+@pytest.mark.parametrize(
+    "spoil", [Path.unlink, lambda path: path.write_bytes(b"PAR1 spoilt")], ids=["lost", "bad"]
+)
+def test_a_query_names_the_file_that_it_could_not_read_and_says_what_to_do(
+    tmp_path: Path, spoil: Any
+) -> None:
+    path = store(tmp_path, "one.parquet", 1)
+    store(tmp_path, "two.parquet", 2)
+    tables = pzc.tables(tmp_path)
+    spoil(path)
+    with pytest.raises(JournalError, match=r"one\.parquet cannot be read: .*pzc pipeline backfill"):
+        tables.sql("select sum(sequence) from notifications")
+    with pytest.raises(ConfigError, match="sequenze"):
+        tables.sql("select sum(sequenze) from notifications")
+
+
 @pytest.mark.allow_leaks("Polars keeps a pipe open")
 def test_every_reader_finds_the_same_rows(tmp_path: Path) -> None:
     store(tmp_path, "one.parquet", 1, 2)
