@@ -9,7 +9,7 @@ from typing import Any
 from ...protocol.contents import RETURN, SEQUENCES, as_text, is_raised, text_of
 from ...protocol.errors import CallCancelled, MemberRefused, Refused
 from ...protocol.operations import CALL
-from ...protocol.serializers import SCALARS
+from ...protocol.weighing import ATOMS
 from .audit import Audit, CallRecord
 from .call import Call
 
@@ -49,7 +49,7 @@ class CallAudit:
             error is None
             and len(call.message.content) <= _LIGHT
             and (args := options.get("args", ())).__class__ in SEQUENCES
-            and SCALARS.issuperset(map(type, args))
+            and ATOMS.issuperset(map(type, args))
             and (options.keys() <= _USUAL or _lasts(options))
         ):
             self._put(None, partial(_record, call, None, seconds))
@@ -59,8 +59,8 @@ class CallAudit:
 
 def _lasts(options: dict[str, Any]) -> bool:
     kwargs = options.get("kwargs", _NONE)
-    named = kwargs.__class__ is dict and SCALARS.issuperset(map(type, kwargs.values()))
-    return named and options.get("value").__class__ in SCALARS
+    named = kwargs.__class__ is dict and ATOMS.issuperset(map(type, kwargs.values()))
+    return named and options.get("value").__class__ in ATOMS
 
 
 def _record(call: Call, error: BaseException | None, seconds: float, ran: bool = True) -> CallRecord:

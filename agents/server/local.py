@@ -17,7 +17,7 @@ from ...protocol.errors import LocalProtocolError, SerializeError
 from ...protocol.frames import PZC01, Kind
 from ...protocol.keyring import Key
 from ...protocol.message import Facts, Message
-from ...protocol.serializers import SCALARS
+from ...protocol.weighing import ATOMS
 from ...protocol.session import REFERENCES
 from ...transport.inherited import forked_since, forks
 from ...transport.wire import Protocol
@@ -101,9 +101,9 @@ class Local:
             elif kind is tuple:
                 for each in value:
                     kind = _type(each)
-                    if kind not in SCALARS or (kind in _SIZED and len(each) > most):
+                    if kind not in ATOMS or (kind in _SIZED and len(each) > most):
                         return NOT_NOW
-            elif kind not in SCALARS:
+            elif kind not in ATOMS:
                 return NOT_NOW
         answer = self._run(self._caller, self._message, content)
         if answer is NOT_NOW:
@@ -111,7 +111,7 @@ class Local:
         if answer.__class__ is tuple and len(answer) == 3:
             value = answer[2]
             kind = _type(value)
-            if kind in SCALARS and not (kind in _SIZED and len(value) > most):
+            if kind in ATOMS and not (kind in _SIZED and len(value) > most):
                 return answer
         return self._copied(answer)
 
