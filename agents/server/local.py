@@ -17,8 +17,8 @@ from ...protocol.errors import LocalProtocolError, SerializeError
 from ...protocol.frames import PZC01, Kind
 from ...protocol.keyring import Key
 from ...protocol.message import Facts, Message
-from ...protocol.weighing import ATOMS
 from ...protocol.session import REFERENCES
+from ...protocol.weighing import ATOMS
 from ...transport.inherited import forked_since, forks
 from ...transport.wire import Protocol
 from ..here import NOT_NOW
