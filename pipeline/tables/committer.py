@@ -68,11 +68,12 @@ class Committer:
 
     Args:
         root: of the tables, which this process has `claimed`.
-        workers: count what is stored, where there is no commit log.
+        workers: that do the work; they count what is stored, where there is no commit log.
         storage: writes.
 
     Attributes:
         state: what the tables hold.
+        workers: see above.
         storage: see above.
         stage: folder of files that are not in the tables yet.
         left: files that were taken out before it began and are there still; their times tell when.
@@ -84,7 +85,8 @@ class Committer:
     """
 
     def __init__(self, root: Path, workers: Workers, storage: Storage) -> None:
-        self.root, self.run, self.storage = root, uuid.uuid4().hex[:8], storage
+        self.root, self.workers, self.storage = root, workers, storage
+        self.run = uuid.uuid4().hex[:8]
         self._small = SmallTables(root, storage)
         for name in ROWS:
             storage.make_folder(root / name)
