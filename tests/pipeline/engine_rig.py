@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from pzc import Notification
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.recording.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.tables.summary import Report
 from pzc.pipeline.tables.unread import Unread
 from pzc.pipeline.tables.work import Inline, Task, Work
 from pzc.protocol.frames import PZC00
 
-from tests.pipeline.conftest import Sender, append, damage_content
+from tests.pipeline.conftest import Sender, append, damaged
 
 SECRET = "a key of the lab"
 MINUTE = 60_000_000
@@ -50,9 +51,9 @@ class Field:
     """The same notification has the same frames whenever it is asked for."""
 
     def __init__(self) -> None:
-        self._made: dict[Sent, JournalRow] = {}
+        self._made: dict[Sent, Notification] = {}
 
-    def row(self, sent: Sent) -> JournalRow:
+    def row(self, sent: Sent) -> Notification:
         if sent not in self._made:
             options: dict[str, Any] = {"dialect": PZC00} if sent.kind == "old" else {}
             name = f"{sent.kind}{sent.start}" if sent.kind == "old" else f"psu{sent.kind == 'broken'}"
@@ -60,12 +61,12 @@ class Field:
             sender = Sender(name, SECRET, epoch=7 + sent.start, start=start, **options)
             row = sender.row("v", sent.value, sent.number)
             if sent.kind == "broken":
-                damage_content(row.frames)  # pyright: ignore[reportArgumentType]
+                row = damaged(row)
             self._made[sent] = row
         return self._made[sent]
 
 
-def record(journal: Path, recorder: str, rows: Iterable[JournalRow]) -> Path:
+def record(journal: Path, recorder: str, rows: Iterable[Notification]) -> Path:
     """Write rows as one segment, which comes behind those of before; its path."""
     before = set(journal.glob("segment-*")) if journal.is_dir() else set[Path]()
     with Journal(journal, recorder=recorder) as open_journal:

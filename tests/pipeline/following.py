@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pzc
+from pzc import Notification
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.recording.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.run import Pace, run
@@ -66,7 +67,7 @@ class Lab:
         self.workers = workers or Inline()
         self.journal, self.tables = folder / "journal", folder / "tables"
 
-    def record(self, rows: Iterable[JournalRow], recorder: str = "recorder") -> None:
+    def record(self, rows: Iterable[Notification], recorder: str = "recorder") -> None:
         """Write rows as one segment."""
         with Journal(self.journal, recorder=recorder) as journal:
             for row in rows:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
+from pzc.pipeline.recording.journal import Journal
+from pzc.pipeline.recording.segments import BLOB_BYTES
 from pzc.pipeline.schema import segments
 from pzc.protocol.errors import JournalError
 from pzc.testing import FakeClock
@@ -217,7 +219,7 @@ def test_a_row_that_cannot_be_stored_is_refused_and_spoils_no_other(
     with Journal(tmp_path, recorder="r") as journal:
         append(journal, a_row(0))
         with pytest.raises(JournalError, match="cannot be stored"):
-            append(journal, a_row(1)._replace(**fields))
+            append(journal, replace(a_row(1), **fields))
         append(journal, a_row(2))
     assert sequences(tmp_path) == [0, 2]
 
