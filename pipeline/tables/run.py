@@ -178,9 +178,7 @@ class _Following:
         began, committer = time.monotonic(), self._committer
         state = committer.state
         pace = self._pace
-        found = self._unread.look(
-            state.offsets, state.damaged, pace.max_files, time.time(), pace.max_rows, state.origins
-        )
+        found = self._unread.look(state, pace.max_files, time.time(), pace.max_rows)
         self.unsettled = found.unsettled
         if not found.segments and not found.damaged:
             return None

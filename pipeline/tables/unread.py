@@ -30,6 +30,7 @@ from ..recording.reading import SegmentDamaged, SegmentGone, opened
 from ..schema import entries_of, segment_recorder, segment_span, told_by
 from .files import NEVER, extent
 from .interval_set import IntervalSet
+from .state import State
 from .summary import Damage
 
 SETTLE = 5.0
@@ -82,24 +83,15 @@ class Unread:
         self._waiting = deque[Segment]()
         self._judged_again: dict[str, int] = {}
 
-    def look(
-        self,
-        done: Mapping[str, IntervalSet],
-        damaged: Iterable[Damage],
-        most: int,
-        now: float,
-        rows: int | None = None,
-        origins: Mapping[str, str] | None = None,
-    ) -> Found:
+    def look(self, state: State, most: int, now: float, rows: int | None = None) -> Found:
         """Segments with rows that were not handled, the earliest first.
 
         Args:
-            done: offsets that were handled, by recorder.
-            damaged: segments that are known to be; one that has changed since it was found is judged again.
+            state: of the tables; a segment that is damaged, and has changed since that was found, is judged
+                again.
             most: segments to give at most.
             now: Unix seconds.
             rows: after which no further segment is given; None for no bound.
-            origins: of the offsets that were handled, by recorder; None when they are of this journal.
 
         Raises:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
@@ -107,7 +99,7 @@ class Unread:
         bad: list[Damage] = []
         unsettled, others = False, dict[str, str]()
         if not self._waiting:
-            unsettled, others = self._list(done, damaged, now, bad, origins or {})
+            unsettled, others = self._list(state, now, bad)
         given: list[Segment] = []
         room = sys.maxsize if rows is None else rows
         while self._waiting and len(given) < most and room > 0:
@@ -117,20 +109,14 @@ class Unread:
             self._passed.add(Path(each.path).name)
         return Found(given, bad, unsettled, others)
 
-    def _list(
-        self,
-        done: Mapping[str, IntervalSet],
-        damaged: Iterable[Damage],
-        now: float,
-        bad: list[Damage],
-        origins: Mapping[str, str],
-    ) -> tuple[bool, dict[str, str]]:
+    def _list(self, state: State, now: float, bad: list[Damage]) -> tuple[bool, dict[str, str]]:
         """Let segments wait that are not known yet; whether one is unsettled, and origins that are new."""
-        known, changed = self._told(damaged)
+        known, changed = self._told(state.damaged)
         listed, waiting = self._fresh(), list[Segment]()
         unsettled = False
-        others = {name: told for name, told in _origins(listed).items() if told != origins.get(name)}
-        done = {name: runs for name, runs in done.items() if not (name in others and name in origins)}
+        others = {name: told for name, told in _origins(listed).items() if told != state.origins.get(name)}
+        anew = others.keys() & state.origins.keys()
+        done = {name: runs for name, runs in state.offsets.items() if name not in anew}
         for path, following in zip_longest(listed, listed[1:]):
             if path.name in known:
                 continue

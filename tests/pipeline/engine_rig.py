@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pzc import Notification
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.journal import Journal
+from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import Report
 from pzc.pipeline.tables.unread import Unread
 from pzc.pipeline.tables.work import Inline, Task, Work
@@ -88,7 +89,7 @@ def stored(tables: Path, name: str, *columns: str) -> list[Any]:
 
 def worked(journal: Path, stage: Path, rules: Any = None) -> Report:
     """One task over all that is unread."""
-    found = Unread(journal, settle=0.0).look({}, (), 1000, 2e9)
+    found = Unread(journal, settle=0.0).look(State(), 1000, 2e9)
     work = Work(make_decoder(SECRET, journal=journal), stage, "label", MINUTE, rules)
     (report,) = Inline().run(work, [Task(0, 1, tuple(each.path for each in found.segments), {})])
     return report
