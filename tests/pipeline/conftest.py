@@ -14,9 +14,12 @@ from msgspec.structs import replace
 from pzc import Notification
 from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import segments
+from pzc.protocol import signing
 from pzc.protocol.codec import Codec
+from pzc.protocol.frames import PZC01, Kind, format_header
 from pzc.protocol.ids import MessageIds
 from pzc.protocol.keyring import Keyring
+from pzc.protocol.signing import Suite
 from pzc.testing import FakeClock
 
 from tests.contract.rigs.processes import Forge
@@ -58,6 +61,16 @@ class Sender:
             self.agent_id, self.name, topic, "", sequence, self.epoch, sent, sent + age, None,
             frames=tuple(frames),
         )  # fmt: skip
+
+    def sealed(self, topic: str, body: bytes, sequence: int = 0) -> Notification:
+        """One whose content is signed as it is, whatever a serializer would say of it."""
+        stamp, name = self.ids.next(self.now), self.codec.serializer.encode()
+        header = format_header(PZC01, self.agent_id, topic, sequence)
+        key = None if self.codec.keyring is None else self.codec.keyring.active
+        sealer = signing.sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, self.agent_id, "", self.epoch)
+        tag, sealed = sealer.seal(stamp, header, name, stamp.urn_frame(), body)
+        frames = header, name, bytes(sealed), stamp.urn_frame(), tag.join(sealer.mark)
+        return replace(self.row(topic, None, sequence), frames=frames)
 
     def rows(self, topic: str, contents: Iterable[object], first: int = 0) -> list[Notification]:
         return [self.row(topic, content, i) for i, content in enumerate(contents, first)]

@@ -218,15 +218,10 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_an_attack_that_is_signed_ends_as_alone_and_harms_no_other(
-    make_sender: Any, attack: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attack_that_is_signed_ends_as_alone_and_harms_no_other(make_sender: Any, attack: bytes) -> None:
     sender = make_sender(serializer="pickle")
-    first = sender.row("v", 1.5, 1)
-    with monkeypatch.context() as patched:
-        patched.setattr(serializers, "encode", lambda *_: attack)
-        second = sender.row("v", None, 2)
-    assert second.frames[2] == attack
-    found = agree(make_decoder("a key of the lab"), [first, second, sender.row("v", 2.5, 3)])
+    rows = sender.row("v", 1.5, 1), sender.sealed("v", attack, 2), sender.row("v", 2.5, 3)
+    assert rows[1].frames[2] == attack
+    found = agree(make_decoder("a key of the lab"), rows)
     assert [row["value_double"] for row in found] == [1.5, None, 2.5]
     assert found[1]["error"] in ("DecodeError", "SerializerRefused")
