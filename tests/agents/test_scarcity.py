@@ -6,7 +6,6 @@ import contextlib
 import errno
 import json
 import mmap
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,12 @@ from typing import Any
 import pytest
 
 from pzc import Agent, PeerLost, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
-from pzc.agents.notifications.links import open_links, subscriber
+from pzc.agents.notifications.links import subscriber
 from pzc.agents.server.audit import Audit
 from pzc.agents.server.lane import Lane, QueueEntry
 from pzc.transport import pipe
 
+from tests.agents.inside import break_connections, subscribers
 from tests.agents.scarcity import Scarcity
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY
@@ -90,9 +90,7 @@ def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_wi
         Scarce(monkeypatch)
         publishing = Publishing(publisher, "t", range(300))
         found = read(subscription, 100)
-        for each in list(open_links._table.links):
-            exchange: Any = getattr(each._transport, "_exchange", None)
-            exchange.stream._socket.shutdown(socket.SHUT_RDWR)
+        break_connections()
         found += read(subscription, 200)
         publishing.finish()
         wait_until(lambda: subscription.transport == "tcp")
@@ -115,11 +113,11 @@ def test_a_link_that_cannot_be_looked_after_does_not_keep_the_others_from_it(
     reader = workers.start()
     with pair() as (publisher, other):
         other.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
-        poor.extend(publisher._publishing.subscribers.links.values())
+        poor.extend(subscribers(publisher).links.values())
         reader.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, "tcp")
-        assert len(publisher._publishing.subscribers.links) == 2
+        assert len(subscribers(publisher).links) == 2
         reader.freeze()
-        links = publisher._publishing.subscribers.links
+        links = subscribers(publisher).links
         wait_until(lambda: [each for each in links.values() if not each.queue.suspended] == poor)
 
 
