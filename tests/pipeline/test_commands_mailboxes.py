@@ -14,7 +14,7 @@ from tests.contract.rigs import environments
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.tables import stored
 from tests.pipeline.commanding import call
-from tests.pipeline.faults_pipeline import Running, wait_until
+from tests.pipeline.faults_pipeline import LONGEST, Running
 from tests.pipeline.source_rig import Publishers, await_, is_read, waiting
 
 own_environment = environments.own_environment
@@ -48,12 +48,12 @@ def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
         job="follow", PZC_KEY=KEY,
     )  # fmt: skip
     try:
-        wait_until(lambda: is_read(hand) or running.status is not None, "the mailbox")
+        await_(lambda: is_read(hand) or running.status is not None, "the mailbox", LONGEST)
         hand.ask("publish", "v", ROWS)
-        wait_until(lambda: has_files(tables) or running.status is not None, "the first batch")
+        await_(lambda: has_files(tables) or running.status is not None, "the first batch", LONGEST)
         assert running.status is None, running.told()
         running.kill()
-        wait_until(running.gone, "the end of all that the run has started")
+        await_(running.gone, "the end of all that the run has started", LONGEST)
     finally:
         running.close()
     hand.ask("publish", "v", 100)
