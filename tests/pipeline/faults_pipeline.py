@@ -31,7 +31,6 @@ KEYRING = 'active = "new"\n[keys.old]\nsecret = "the older key of the lab"\n[key
 """A file with the keys before and after a rotation."""
 
 
-
 STACKS = {"PYTHONFAULTHANDLER": "1"}
 """Lets a process write the stacks of its threads when it is told to abort."""
 
