@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from pzc import Notification
@@ -18,6 +17,7 @@ from pzc.pipeline.tables.unread import Unread
 from pzc.pipeline.tables.work import Inline, Task, Work
 from pzc.protocol.frames import PZC00
 
+from tests.contract.rigs import tables as tables_rig
 from tests.pipeline.conftest import Sender, append, damaged
 
 SECRET = "a key of the lab"
@@ -79,11 +79,7 @@ def record(journal: Path, recorder: str, rows: Iterable[Notification]) -> Path:
 
 def stored(tables: Path, name: str, *columns: str) -> list[Any]:
     """Values of one column, or tuples of several, in order; of all files."""
-    found: list[tuple[Any, ...]] = []
-    for path in (tables / name).rglob("*.parquet"):
-        with pq.ParquetFile(path) as file:
-            rows = file.read(list(columns))
-        found += zip(*(rows.column(column).to_pylist() for column in columns), strict=True)
+    found = tables_rig.stored(tables, name, *columns)
     return sorted((row[0] if len(columns) == 1 else row for row in found), key=repr)
 
 

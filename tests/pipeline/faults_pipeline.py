@@ -27,9 +27,6 @@ SEGMENTS_PER_MOMENT = 3
 WARM = 0.7
 """Share of the faults that do not happen while Spark starts."""
 
-KEYRING = 'active = "new"\n[keys.old]\nsecret = "the older key of the lab"\n[keys.new]\nsecret = "the newer key of the lab"\n'
-"""A file with the keys before and after a rotation."""
-
 
 STACKS = {"PYTHONFAULTHANDLER": "1"}
 """Lets a process write the stacks of its threads when it is told to abort."""

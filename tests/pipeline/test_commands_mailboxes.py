@@ -12,8 +12,7 @@ from pzc.pipeline.tables.spool import mailbox_name
 
 from tests.contract.rigs import environments
 from tests.contract.rigs.peers import KEY
-from tests.contract.rigs.tables import stored
-from tests.pipeline.commanding import call
+from tests.contract.rigs.tables import run, stored
 from tests.pipeline.faults_pipeline import LONGEST, Running
 from tests.pipeline.source_rig import Publishers, await_, is_read, waiting
 
@@ -37,7 +36,7 @@ def has_files(tables: Path) -> bool:
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
-    spark: Any, publishers: Publishers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Any, publishers: Publishers, tmp_path: Path
 ) -> None:
     hand = publishers.start()
     tables = tmp_path / "tables"
@@ -57,8 +56,8 @@ def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
     finally:
         running.close()
     hand.ask("publish", "v", 100)
-    assert call(spark, tmp_path, *RUN, agents, "tables", "--once", key=KEY) == 0
-    told = capsys.readouterr()
+    told = run(tmp_path, *RUN, agents, "tables", "--once", key=KEY)
+    assert told.status == 0
     assert f"reads {agents} as mailbox {mailbox_name(tables)}" in told.err
     assert " 0 missing" in told.out
     assert int(told.out.split()[0]) < ROWS + 100

@@ -17,7 +17,8 @@ from pzc.testing.journals import Recording, Truth, write_journal
 
 from benchmarks.pipeline_cluster import expected, found, run_pipeline, stored
 from benchmarks.spark_cluster import Cluster
-from tests.pipeline.faults_pipeline import KEYRING, LONGEST, SEGMENTS_PER_MOMENT, Feed, Ordeal, Running
+from tests.contract.rigs.tables import KEYRING
+from tests.pipeline.faults_pipeline import LONGEST, SEGMENTS_PER_MOMENT, Feed, Ordeal, Running
 from tests.pipeline.source_rig import await_
 
 logger = logging.getLogger("tests.faults")
