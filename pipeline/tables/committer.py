@@ -27,7 +27,7 @@ from ..arrow import pa, pq
 from ..storage import Storage, lock_file, make_private
 from . import ledger
 from .again import recount
-from .commit_log import Commit, CommitLog, unreadable
+from .commit_log import FOLDER, Commit, CommitLog, unreadable
 from .files import described, stored_files
 from .small import SmallTables, stage_windows
 from .state import State
@@ -214,7 +214,7 @@ def _folded(root: Path, content: bytes, commits: Iterable[Commit]) -> State:
     try:
         state = State.decode(content)
     except msgspec.MsgspecError as exc:
-        raise unreadable(root, exc) from exc
+        raise unreadable(root / FOLDER, exc) from exc
     for commit in commits:
         state.apply(commit)
     return state
