@@ -36,14 +36,12 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ConfigError, JournalError
 from ..storage import Storage, lock_file
 from .flush import lock_of
-from .rows import JournalRow, Rows
+from .rows import Rows
 from .segments import BLOB_BYTES, prepare, remove_leftovers, write_segment, written
 
 if TYPE_CHECKING:
     from ...agents.notifications.columns import Burst
     from ...protocol.notification import Notification
-
-__all__ = ["BLOB_BYTES", "Journal", "JournalRow"]
 
 log = logging.getLogger("pzc.journal")
 
@@ -172,8 +170,8 @@ class Journal:
             due = 0.0 if is_large else self._oldest + self._max_age
             return max(0.0, max(due, self._not_before) - self._clock())
 
-    def take(self, row: JournalRow | Notification) -> int:
-        """Take one row, and write nothing: a segment that is due is left to the next `tick`.
+    def take(self, row: Notification) -> int:
+        """Take a raw notification, and write nothing: a segment that is due is left to the next `tick`.
 
         Returns:
             The row's offset.

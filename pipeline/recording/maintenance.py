@@ -77,7 +77,6 @@ class Maintenance:
         self._sweep = keep_seconds is not None or keep_bytes is not None
         self._rows: dict[str, int | None] = {}
         self._refs: dict[str, frozenset[str] | None] = {}
-        self._unreadable: set[str] = set()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -132,7 +131,7 @@ class Maintenance:
             for piece in run:  # as old as before, else retention would never find them old
                 os.utime(piece.path, (piece.written, piece.written))
             if isinstance(exc, JournalError):
-                self._unreadable.update(piece.path.name for piece in run)
+                self._rows |= dict.fromkeys((piece.path.name for piece in run), None)
             raise
         self.compacted += len(run)
         log.info("journal %s: %d segments became one of %d rows", self._directory, len(run), last - first + 1)
@@ -146,10 +145,8 @@ class Maintenance:
             if about.st_mtime > self._clock() - limits.current.compact_age:
                 break
             name = path.name
-            rows = self._rows[name] if name in self._rows else _rows_of(path)
-            known[name] = rows
-            readable = rows if name not in self._unreadable else None
-            found.append(Piece(path, first, readable, about.st_size, about.st_mtime))
+            known[name] = self._rows[name] if name in self._rows else _rows_of(path)
+            found.append(Piece(path, first, known[name], about.st_size, about.st_mtime))
         self._rows = known
         return found
 

@@ -6,7 +6,7 @@ of rows and repeated by Arrow, so that a burst costs a few list operations and n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,36 +18,8 @@ if TYPE_CHECKING:
     from ...agents.notifications.columns import Burst
     from ...protocol.notification import Notification
 
-Buffer = bytes | bytearray | memoryview
-
 _OVERHEAD = 200
 _INT64 = 1 << 63
-
-
-class JournalRow(NamedTuple):
-    """One notification as a recorder received it: what a raw `Notification` has of it.
-
-    Attributes:
-        frames: the five frames; copied when they are not ``bytes``.
-        publisher: agent id, or REP endpoint for PZC00.
-        topic: as published.
-        sequence: the topic's number, 0 when there is none.
-        received_at: Unix seconds.
-        name: the publisher's name, empty when it has none.
-        epoch: the publisher's epoch, 0 when there is none.
-        sent_at: Unix seconds; None when the message does not tell.
-        key_id: the key that signed it, empty when unsigned.
-    """
-
-    frames: Sequence[Buffer]
-    publisher: str
-    topic: str
-    sequence: int
-    received_at: float
-    name: str = ""
-    epoch: int = 0
-    sent_at: float | None = None
-    key_id: str = ""
 
 
 class _Run(NamedTuple):
@@ -72,7 +44,7 @@ class Rows:
         self._frames: tuple[list[Any], list[Any], list[Any], list[Any], list[Any]] = ([], [], [], [], [])
         self._topics: list[str] = []
         self._sequences: list[int] = []
-        self._sent: list[int | None] = []
+        self._sent: list[int] = []
         self._runs: list[_Run] = []
         self._counts: list[int] = []
 
@@ -84,8 +56,8 @@ class Rows:
         """Frame 2 of each."""
         return self._frames[2]
 
-    def append(self, row: JournalRow | Notification) -> None:
-        """Take one row; everything that could make a whole segment fail later is refused here.
+    def append(self, row: Notification) -> None:
+        """Take a raw notification; everything that could make a whole segment fail later is refused here.
 
         Raises:
             TypeError, ValueError, OverflowError, AttributeError: saying what cannot be stored.
@@ -96,7 +68,7 @@ class Rows:
             text.encode()
         if not (-_INT64 <= row.epoch < _INT64 and -_INT64 <= row.sequence < _INT64):
             raise ValueError(f"epoch {row.epoch} or sequence {row.sequence} exceeds 64 bits")
-        sent = None if row.sent_at is None else _microseconds(row.sent_at)
+        sent = _microseconds(row.sent_at)
         run = _Run(_microseconds(row.received_at), row.publisher, row.name, row.epoch, row.key_id or None)
         for column, frame in zip(self._frames, frames, strict=True):
             column.append(frame)

@@ -305,10 +305,9 @@ def _alarms(frame: pd.DataFrame) -> str:
 def _quarantine(frame: pd.DataFrame | None) -> str:
     if frame is None or frame.empty:
         return note("Every recorded message verified and decoded.")
-    columns = ("name", "topic", "error", "reason")
-    counted = Counter(zip(*(frame[column] for column in columns), strict=True)).most_common()
+    counted = Counter(zip(*(frame[column] for column in _QUARANTINE), strict=True)).most_common()
     rows = [(*what, count) for what, count in counted]
-    return _table((*columns, "count"), rows, "Recorded messages that did not verify or decode.")
+    return _table((*_QUARANTINE, "count"), rows, "Recorded messages that did not verify or decode.")
 
 
 def _series(series: Sequence[Panel], shots: Sequence[Shot]) -> str:

@@ -144,7 +144,7 @@ _SHOTS = f"""select {_AGENT} agent, topic, {_TIME} t, recorder, "offset", dtype,
 
 def panels(tables: Tables) -> list[Panel]:
     """What is to be drawn over time, by agent and topic; errors as `Tables.sql`."""
-    gaps, alarms = _marks(tables, _GAPS), _marks(tables, _ALARMS)
+    gaps, alarms = dict(_grouped(tables, _GAPS)), dict(_grouped(tables, _ALARMS))
     made: list[Panel] = []
     for (agent, topic), found in _grouped(tables, _LINES):
         spans = [(_time(row["t"]), _time(row["upto"])) for row in gaps.get((agent, topic), [])]
@@ -183,10 +183,6 @@ def _grouped(tables: Tables, query: str) -> Iterator[tuple[tuple[str, str], list
     found = tables.sql(query).to_pylist()
     for key, rows in groupby(found, key=lambda row: (row["agent"], row["topic"])):
         yield key, list(rows)
-
-
-def _marks(tables: Tables, query: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    return dict(_grouped(tables, query))
 
 
 def _line(rows: list[dict[str, Any]]) -> Line:

@@ -291,12 +291,12 @@ class _Reading:
     def checkpoint(self) -> Checkpoint:
         first = next(self._records(), None)
         if first is None:
-            raise unreadable(self._path.parent.parent, "it has no beginning")
+            raise unreadable(self._path.parent, "it has no beginning")
         try:
             check_form(self._path, form_of(first), FORM)
             return msgspec.msgpack.decode(first, type=Checkpoint)
         except msgspec.MsgspecError as exc:
-            raise unreadable(self._path.parent.parent, exc) from exc
+            raise unreadable(self._path.parent, exc) from exc
 
     def commits(self, kind: type[_Record]) -> Iterator[_Record]:
         decoder = msgspec.msgpack.Decoder(kind)
@@ -304,7 +304,7 @@ class _Reading:
             try:
                 yield decoder.decode(record)
             except msgspec.MsgspecError as exc:
-                raise unreadable(self._path.parent.parent, exc) from exc
+                raise unreadable(self._path.parent, exc) from exc
 
     def _records(self) -> Iterator[bytes]:
         while (record := self._record_at(self.end)) is not None:
@@ -313,7 +313,7 @@ class _Reading:
         # A record that was cut short is the last one. Whatever stands behind it, this is something else.
         rest = range(self.end + 1, len(self._content))
         if any(self._record_at(place) is not None for place in rest):
-            raise unreadable(self._path.parent.parent, f"the record at byte {self.end} is damaged")
+            raise unreadable(self._path.parent, f"the record at byte {self.end} is damaged")
 
     def _record_at(self, place: int) -> bytes | None:
         """The record that begins at a place; None when none does that is whole."""
@@ -342,12 +342,11 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as exc:
-        raise unreadable(path.parent.parent, exc) from exc
+        raise unreadable(path.parent, exc) from exc
 
 
-def unreadable(root: Path, error: object) -> JournalError:
-    """The error for a commit log of a folder of tables that cannot be used."""
-    folder = root / FOLDER
+def unreadable(folder: Path, error: object) -> JournalError:
+    """The error for a commit log that cannot be used."""
     return JournalError(
         f"{folder} cannot be read: {error}; remove it, and the next run counts what is stored"
     )

@@ -28,7 +28,7 @@ from ..arrow import pa, pq
 from ..storage import Storage, lock_file, make_private
 from . import ledger
 from .again import recount
-from .commit_log import Commit, CommitLog, unreadable
+from .commit_log import FOLDER, Commit, CommitLog, unreadable
 from .files import described, stored_files
 from .small import SmallTables, stage_windows
 from .state import State
@@ -73,11 +73,12 @@ class Committer:
 
     Args:
         root: of the tables, which this process has `claimed`.
-        workers: count what is stored, where there is no commit log.
+        workers: that do the work; they count what is stored, where there is no commit log.
         storage: writes.
 
     Attributes:
         state: what the tables hold.
+        workers: see above.
         storage: see above.
         stage: folder of files that are not in the tables yet.
         left: files that were taken out before it began and are there still; their times tell when.
@@ -89,7 +90,8 @@ class Committer:
     """
 
     def __init__(self, root: Path, workers: Workers, storage: Storage) -> None:
-        self.root, self.run, self.storage = root, uuid.uuid4().hex[:8], storage
+        self.root, self.workers, self.storage = root, workers, storage
+        self.run = uuid.uuid4().hex[:8]
         self._small = SmallTables(root, storage)
         for name in ROWS:
             storage.make_folder(root / name)
@@ -217,7 +219,7 @@ def _folded(root: Path, content: bytes, commits: Iterable[Commit]) -> State:
     try:
         state = State.decode(content)
     except msgspec.MsgspecError as exc:
-        raise unreadable(root, exc) from exc
+        raise unreadable(root / FOLDER, exc) from exc
     for commit in commits:
         state.apply(commit)
     return state

@@ -47,7 +47,7 @@ class Folders:
 
     def add(self, file: File, now: float) -> bool:
         """Take note of a file of the tables; whether it comes to its folder only now."""
-        folder = _folder(file.place)
+        folder = file.folder
         held = self._files.setdefault(folder, {})
         if file.place in held:
             return False
@@ -57,11 +57,11 @@ class Folders:
 
     def replace(self, files: Iterable[File], made: Iterable[File]) -> None:
         """Files were merged into others, or removed; a folder with none is forgotten."""
-        left = {_folder(file.place) for file in files}
+        left = {file.folder for file in files}
         for file in files:
-            self._files.get(_folder(file.place), {}).pop(file.place, None)
+            self._files.get(file.folder, {}).pop(file.place, None)
         for file in made:
-            self._files.setdefault(_folder(file.place), {})[file.place] = file
+            self._files.setdefault(file.folder, {})[file.place] = file
         for folder in left:
             if not self._files.get(folder):
                 self._files.pop(folder, None)
@@ -89,7 +89,7 @@ class Folders:
     def expired(self, now: float, keep: int) -> list[File]:
         """Files of days that are more than ``keep`` before today, and not among as many that hold rows."""
         today = datetime.datetime.fromtimestamp(now, datetime.UTC).date().toordinal()
-        days = {folder: _day(folder) for folder, files in self._files.items() if files}
+        days = {folder: next(iter(files.values())).day.toordinal() for folder, files in self._files.items()}
         received = (day for folder, day in days.items() if not folder.startswith("windows/"))
         first = min(today - keep, compaction.first_kept(received, keep))
         return [file for folder, day in days.items() if day < first for file in self._files[folder].values()]
@@ -107,11 +107,3 @@ def _next(files: Iterable[File], now: float, settled: bool) -> list[File]:
         pieces.append(Piece(path, behind, file.rows, file.size, written))
         behind += file.rows
     return [by_path[piece.path] for piece in compaction.next_run(pieces, now, FAN)]
-
-
-def _folder(place: str) -> str:
-    return place.rpartition("/")[0]
-
-
-def _day(folder: str) -> int:
-    return datetime.date.fromisoformat(folder.split("/")[1].partition("=")[2]).toordinal()

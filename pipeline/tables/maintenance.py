@@ -102,7 +102,7 @@ class Maintenance:
         first = files[0]
         name = f"{committer.label(self._number)}.parquet"
         self._number += 1
-        place = f"{first.place.rpartition('/')[0]}/{name}"
+        place = f"{first.folder}/{name}"
         path = committer.clear() / place
         make_private(path.parent)
         schema = by_number(TABLES[first.table])

@@ -114,7 +114,7 @@ def run(
     check_journal(journal)
     settings.rules.check()
     with claimed(directory) as root, opened_tables(root, settings, workers, storage) as committer:
-        keep_up(Path(journal).absolute(), committer, settings, workers, on_batch, pace)
+        keep_up(Path(journal).absolute(), committer, settings, on_batch, pace)
 
 
 @contextmanager
@@ -131,21 +131,19 @@ def keep_up(
     journal: Path,
     committer: Committer,
     settings: Settings,
-    workers: Workers,
     on_batch: Callable[[Batch], object],
     pace: Pace,
     spool: Spool | None = None,
 ) -> None:
     """As `run`, for open tables; segments of a spool are removed when their rows are in the tables."""
-    following = _Following(journal, committer, settings, workers, pace)
-    following.told = str(journal) if spool is None else ""
+    following = _Following(journal, committer, settings, pace, "" if spool is not None else str(journal))
     maintenance = Maintenance(committer, pace.keep_days, time.time())
     _drop_stored(spool, committer.state.offsets)
     ended = False
     while not ended and not pace.stop.is_set():
         if spool is not None:
             spool.check()
-        workers.check()
+        committer.workers.check()
         made = following.take()
         if made is not None:
             _drop_stored(spool, committer.state.offsets)
@@ -169,11 +167,10 @@ class _Following:
     """Batches of one run; tables are told of their journal, or of none that stays, by ``told``."""
 
     def __init__(
-        self, journal: Path, committer: Committer, settings: Settings, workers: Workers, pace: Pace
+        self, journal: Path, committer: Committer, settings: Settings, pace: Pace, told: str
     ) -> None:
-        self._committer, self._settings, self._workers = committer, settings, workers
+        self._committer, self._settings, self._told = committer, settings, told
         self._unread, self._pace = Unread(journal, pace.settle), pace
-        self.told = str(journal)
         self._number, self._careful = 0, committer.was_killed
         self.unsettled = False
 
@@ -182,23 +179,21 @@ class _Following:
         began, committer = time.monotonic(), self._committer
         state = committer.state
         pace = self._pace
-        found = self._unread.look(
-            state.offsets, state.damaged, pace.max_files, time.time(), pace.max_rows, state.origins
-        )
+        found = self._unread.look(state, pace.max_files, time.time(), pace.max_rows)
         self.unsettled = found.unsettled
         if not found.segments and not found.damaged:
             return None
         label = committer.label(self._number)
         handled = {recorder: runs.flat() for recorder, runs in found.handled.items()}
         careful, self._careful = self._careful, False
-        here = careful or self._workers.is_here(sum(each.rows for each in found.segments))
+        here = careful or committer.workers.is_here(sum(each.rows for each in found.segments))
         with committer.attempt(here) as folder:
-            stage = Stage(folder, self._workers, self._settings, label, careful)
+            stage = Stage(folder, committer.workers, self._settings, label, careful)
             stage.take(found.segments, handled)
             stage.leave_out_copies(state)
         commit = stage.commit(found.damaged)
         commit.origins = found.origins
-        commit.journal = None if state.journal == self.told else self.told
+        commit.journal = None if state.journal == self._told else self._told
         tell_damage(commit.damaged)
         windows = committer.commit(commit, label)
         made = stage.batch(self._number, state, commit, windows, time.monotonic() - began)
@@ -236,32 +231,29 @@ def backfill(
     flush(journal)
     check_journal(journal)
     settings.rules.check()
-    began = time.monotonic()
     times = _micros(first), _micros(last) + DAY - 1
     with claimed(directory) as root, opened_tables(root, settings, workers) as committer:
-        return _remade(Path(journal).absolute(), committer, settings, workers, times, began)
+        return _remade(Path(journal).absolute(), committer, settings, times)
 
 
 def _remade(
-    journal: Path,
-    committer: Committer,
-    settings: Settings,
-    workers: Workers,
-    times: tuple[int, int],
-    began: float,
+    journal: Path, committer: Committer, settings: Settings, times: tuple[int, int]
 ) -> tuple[Batch, tuple[datetime.date, ...]]:
-    label, before = committer.label(0), committer.state
-    stage = Stage(committer.clear(), workers, settings, label)
+    began, label, before = time.monotonic(), committer.label(0), committer.state
+    stage = Stage(committer.clear(), committer.workers, settings, label)
     stage.take(_segments_of(journal, times), {}, times)
     numbers = sorted({day for report in stage.reports for day in report.days})
     if not numbers:
         return Batch(-1), ()
     days = tuple(_EPOCH + datetime.timedelta(number) for number in numbers)
-    replaced = [file for file in committer.files if _is_replaced(file, settings, days)]
+    with_windows = settings.width > 0
+    replaced = [
+        file for file in committer.files if file.day in days and (file.table != "windows" or with_windows)
+    ]
     _check_verified(journal, stage.reports, replaced)
     gone = {file.place for file in replaced}
     kept = [file for file in committer.files if file.place not in gone]
-    state = recount(committer.root, workers, kept, before)
+    state = recount(committer.root, committer.workers, kept, before)
     stage.leave_out_copies(state)
     commit = stage.commit()
     commit.origins = others(before.origins, origins_of([path for _, path in segments(journal)]))
@@ -275,8 +267,8 @@ def _remade(
     keep_counts(before, state)
     committer.move_in(commit.added)
     files = [*kept, *commit.added]
-    if settings.width:
-        files += _windows(committer, workers, settings.width, files, days, label)
+    if with_windows:
+        files += _windows(committer, settings.width, files, days, label)
     committer.replace(state, files)
     return stage.batch(0, state, commit, 0, time.monotonic() - began), days
 
@@ -296,18 +288,13 @@ def _check_verified(journal: Path, reports: Sequence[Report], replaced: Sequence
 
 
 def _windows(
-    committer: Committer,
-    workers: Workers,
-    width: int,
-    files: Sequence[File],
-    days: Sequence[datetime.date],
-    label: str,
+    committer: Committer, width: int, files: Sequence[File], days: Sequence[datetime.date], label: str
 ) -> list[File]:
     """Windows that begin on these days, of everything stored on them and the days beside them."""
     near = {day.toordinal() + number for day in days for number in (-1, 0, 1)}  # the calendar may end there
-    wanted = [file for file in files if _day(file).toordinal() in near]
+    wanted = [file for file in files if file.day.toordinal() in near]
     counted = State(width)
-    for report in count(committer.root, workers, wanted, width):
+    for report in count(committer.root, committer.workers, wanted, width):
         counted.absorb(report)
     closed: list[tuple[tuple[str, str, int], Window]] = []
     for key, window in counted.windows.items():
@@ -331,15 +318,6 @@ def _segments_of(journal: Path, times: tuple[int, int]) -> list[Segment]:
         if segment.oldest <= times[1] and segment.newest >= times[0]:
             found.append(segment)
     return found
-
-
-def _is_replaced(file: File, settings: Settings, days: Sequence[datetime.date]) -> bool:
-    return _day(file) in days and (file.table != "windows" or settings.width > 0)
-
-
-def _day(file: File) -> datetime.date:
-    """The day in a file's place."""
-    return datetime.date.fromisoformat(file.place.split("/")[1].partition("=")[2])
 
 
 def _micros(day: datetime.date) -> int:

@@ -55,7 +55,7 @@ def follow(
             spool.settle(options.timeout)
         bounded = replace(pace, max_files=_MANY, max_rows=options.max_rows, settle=0.0)
         with opened_tables(root, settings, workers, storage) as committer:
-            keep_up(spool.folder, committer, settings, workers, on_batch, bounded, spool)
+            keep_up(spool.folder, committer, settings, on_batch, bounded, spool)
 
 
 def mailbox_name(tables: str | Path) -> str:

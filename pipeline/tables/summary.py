@@ -5,6 +5,7 @@ It travels from workers to the driver as MessagePack.
 
 from __future__ import annotations
 
+import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -112,6 +113,16 @@ class File(msgspec.Struct, array_like=True):
     def table(self) -> str:
         """Name of its table."""
         return self.place.partition("/")[0]
+
+    @property
+    def folder(self) -> str:
+        """That it is in, below the folder of all tables."""
+        return self.place.rpartition("/")[0]
+
+    @property
+    def day(self) -> datetime.date:
+        """That its folder is called after."""
+        return datetime.date.fromisoformat(self.place.split("/")[1].partition("=")[2])
 
 
 class Report(msgspec.Struct):

@@ -32,6 +32,7 @@ from ..schema import entries_of, segment_recorder, segment_span, told_by
 from .files import NEVER, extent
 from .interval_set import IntervalSet
 from .origins import handled_by, others
+from .state import State
 from .summary import Damage
 
 SETTLE = 5.0
@@ -86,32 +87,24 @@ class Unread:
         self._waiting = deque[Segment]()
         self._judged_again: dict[str, int] = {}
 
-    def look(
-        self,
-        done: Mapping[str, IntervalSet],
-        damaged: Iterable[Damage],
-        most: int,
-        now: float,
-        rows: int | None = None,
-        origins: Mapping[str, str] | None = None,
-    ) -> Found:
+    def look(self, state: State, most: int, now: float, rows: int | None = None) -> Found:
         """Segments with rows that were not handled, the earliest first.
 
         Args:
-            done: offsets that were handled, as `State.offsets`.
-            damaged: segments that are known to be; one that has changed since it was found is judged again.
+            state: of the tables; a segment that is damaged, and has changed since that was found, is judged
+                again.
             most: segments to give at most.
             now: Unix seconds.
             rows: after which no further segment is given; None for no bound.
-            origins: of the offsets that were handled, by recorder; None when they are of this journal.
 
         Raises:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
         """
         bad: list[Damage] = []
         unsettled, new = False, dict[str, str]()
+        done: Mapping[str, IntervalSet] = state.offsets
         if not self._waiting:
-            unsettled, done, new = self._list(done, damaged, now, bad, origins or {})
+            unsettled, done, new = self._list(state, now, bad)
         given: list[Segment] = []
         room = sys.maxsize if rows is None else rows
         while self._waiting and len(given) < most and room > 0:
@@ -122,20 +115,15 @@ class Unread:
         return Found(given, bad, unsettled, done, new)
 
     def _list(
-        self,
-        done: Mapping[str, IntervalSet],
-        damaged: Iterable[Damage],
-        now: float,
-        bad: list[Damage],
-        origins: Mapping[str, str],
+        self, state: State, now: float, bad: list[Damage]
     ) -> tuple[bool, Mapping[str, IntervalSet], dict[str, str]]:
         """Let segments wait that are not known yet; whether one is unsettled, and `Found`'s last two."""
-        known, changed = self._told(damaged)
+        known, changed = self._told(state.damaged)
         listed, waiting = self._fresh(), list[Segment]()
         unsettled = False
         told = origins_of(listed)
-        new = others(origins, told)
-        done = handled_by(done, origins, new)
+        new = others(state.origins, told)
+        done = handled_by(state.offsets, state.origins, new)
         for path, following in zip_longest(listed, listed[1:]):
             if path.name in known:
                 continue

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,18 +17,10 @@ from pzc import (
 from pzc.agents.notifications.links import open_links, transports
 from pzc.protocol.link_messages import Notify
 
-from tests.agents.inside import give_up_unix
+from tests.agents.inside import break_connections, give_up_unix, subscribers
 from tests.agents.receiving import busy_helpers, leased
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
-
-
-def break_connections() -> None:
-    """Shut down the Unix connections of all links, as if the kernel had."""
-    for link in list(open_links._table.links):
-        exchange: Any = getattr(link._transport, "_exchange", None)
-        if exchange is not None:
-            exchange.stream._socket.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_broken_connection_loses_nothing_and_repeats_nothing() -> None:
@@ -100,10 +91,10 @@ def test_the_end_of_a_process_shows_also_behind_the_end_of_its_connection(
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGSTOP)
-            (link,) = publisher._publishing.subscribers.links.values()
+            (link,) = subscribers(publisher).links.values()
             way = link.transport
             assert way is not None
-            publisher.loop.run(partial(publisher._publishing.subscribers.lose_transport, link, way))
+            publisher.loop.run(partial(subscribers(publisher).lose_transport, link, way))
             process.kill()
             wait_until(lambda: link.ended)
             assert link.ended == "its process has ended"

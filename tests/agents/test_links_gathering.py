@@ -18,6 +18,7 @@ from pzc.protocol import limits
 from pzc.protocol.link_messages import Interests
 from pzc.transport.loop import Loop
 
+from tests.agents.inside import subscribers
 from tests.agents.links_reader import UnixReader, wish
 from tests.agents.sendings import busy_loop
 from tests.contract.rigs.peers import TIMEOUT
@@ -88,7 +89,7 @@ def endless(monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]) -> No
 
 def opened(agent: Agent, reader: UnixReader) -> LinkSubscriber:
     """A reader's link, after the thread that opens it has sent all that it had to."""
-    subscriber = agent._publishing.subscribers.links[reader.link]
+    subscriber = subscribers(agent).links[reader.link]
     assert isinstance(subscriber, LinkSubscriber)
     reader.request(Interests("", 1, []))
     return subscriber
@@ -174,7 +175,7 @@ def test_whoever_publishes_broadcasts_what_the_io_thread_does_not_come_to() -> N
 def test_whoever_leaves_a_burst_to_the_io_thread_gives_way_to_it() -> None:
     pauses: list[float] = []
     with mixed() as (agent, _, _):
-        agent._publishing.subscribers.pause = pauses.append
+        subscribers(agent).pause = pauses.append
         for number in range(2 * SHARE):
             agent.publish("t", number)
     assert len(pauses) == 2

@@ -19,6 +19,7 @@ from pzc.agents.notifications.links.roster import LinkShare, Roster
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
 from pzc.protocol.limits import Limits
 from pzc.protocol.link_messages import Ended, Loss, Notify, Row, Run
+from pzc.protocol.notification import Callback
 from pzc.shm.blocks import Block
 from pzc.transport.counters import Counters
 from pzc.transport.executor import Executor
@@ -42,7 +43,9 @@ def notify(first: int, *rows: Row, to: list[int] = BOTH, **fields: Any) -> Notif
 class Bench:
     """An intake with two subscriptions to topic ``t``."""
 
-    def __init__(self, executor: Executor, protocol: Protocol | None = None) -> None:
+    def __init__(
+        self, executor: Executor, protocol: Protocol | None = None, callback: Callback | None = None
+    ) -> None:
         self.counters = Counters()
         self.news: list[Any] = []
         self.roster = Roster()
@@ -55,7 +58,8 @@ class Bench:
             self.roster,
         )
         self.subscriptions = [
-            Subscription(PEER.agent_id, "t", None, drop(), None, executor, lambda _: None) for _ in range(2)
+            Subscription(PEER.agent_id, "t", callback, drop(), None, executor, lambda _: None)
+            for _ in range(2)
         ]
         for number, subscription in enumerate(self.subscriptions, 1):
             self.roster.add(share := LinkShare(subscription, number))
@@ -258,10 +262,11 @@ def test_the_notification_tells_where_it_comes_from(bench: Bench) -> None:
 
 
 def test_every_inbox_has_a_message_before_any_callback_begins(executor: Executor) -> None:
-    bench, pending = Bench(executor), list[list[int]]()
+    pending = list[list[int]]()
+    note = lambda _: pending.append([each.pending for each in bench.subscriptions])  # noqa: E731
+    bench = Bench(executor, callback=note)
     try:
         for subscription in bench.subscriptions:
-            subscription._callback = lambda _: pending.append([each.pending for each in bench.subscriptions])
             subscription.proofs = Limits().quick_proofs
         runs = [Run("t", BOTH, [row(1, "a")]), Run("u", [], [row(2, "b")]), Run("t", BOTH, [row(3, "c")])]
         bench.take(Notify(1, runs))

@@ -13,6 +13,7 @@ import pytest
 
 from pzc import Agent, Protocol, block
 
+from tests.agents.inside import subscribers, take_shared_memory
 from tests.agents.links_reader import READERS, LocalReader, Reader, UnixReader, wish
 from tests.contract.rigs.calling import TIMEOUT, run_in_fork
 
@@ -94,7 +95,7 @@ def test_a_publisher_that_speaks_msgpack_lends_as_well() -> None:
 
 
 def test_no_memory_for_a_loan_costs_nothing_but_a_copy(agent: Agent) -> None:
-    agent._publishing.subscribers.ring._max_bytes = 0
+    take_shared_memory(agent)
     with UnixReader(agent, wish("t")) as reader:
         with agent.loan("t", SHAPE, int) as array:
             array[:] = 3
@@ -142,7 +143,7 @@ def test_a_child_that_leaves_a_loan_of_its_parent_by_an_error_waits_for_no_lock(
             with pytest.raises(ValueError, match="in the child"):
                 loan.gen.throw(ValueError("in the child"))
 
-        with held(agent._publishing.subscribers.ring._lock):
+        with held(subscribers(agent).ring._lock):
             assert ends_in_fork(leave)
         loan.__exit__(None, None, None)
         assert reader.take(1)[0].content.sum() == 100_000

@@ -14,6 +14,7 @@ from pzc.agents.notifications.links.link_subscriber import LinkSubscriber
 from pzc.agents.notifications.links.linking import Linking
 from pzc.protocol.link_messages import Close, Notify
 
+from tests.agents.inside import subscribers
 from tests.agents.links_reader import PollReader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
 
@@ -28,7 +29,7 @@ def begin(agent: Agent, reader: UnixReader) -> LinkSubscriber:
     """Publish the first notification, wait until it was sent and nobody sends; its link."""
     agent.publish("t", 1)
     assert [got.content for got in reader.take(1)] == [1]
-    subscriber = agent._publishing.subscribers.links[reader.link]
+    subscriber = subscribers(agent).links[reader.link]
     assert isinstance(subscriber, LinkSubscriber)
     with subscriber.sending:
         return subscriber
@@ -174,5 +175,5 @@ def test_a_window_that_is_full_takes_no_place_of_other_readers(agent: Agent) -> 
         for _ in range(20):
             with pytest.raises(CallTimeout):
                 agent.publish("t", 3)
-        links = cast("dict[str, LinkSubscriber]", agent._publishing.subscribers.links)
+        links = cast("dict[str, LinkSubscriber]", subscribers(agent).links)
         assert [links[reader.link].claims("t")[0].held for reader in (first, second)] == [2, 2]

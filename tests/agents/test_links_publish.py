@@ -11,6 +11,7 @@ import pytest
 
 from pzc import Agent, AgentClosed, CallTimeout, PolicyRefused, Protocol
 
+from tests.agents.inside import take_shared_memory
 from tests.agents.links_reader import READERS, LocalReader, PollReader, Reader, UnixReader, wish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, run_threads
 
@@ -196,7 +197,7 @@ def test_readers_by_link_are_waited_for_like_all_others(agent: Agent) -> None:
 
 
 def test_refused_memory_costs_nothing_but_a_copy(agent: Agent) -> None:
-    agent._publishing.subscribers.ring._max_bytes = 0
+    take_shared_memory(agent)
     with UnixReader(agent, wish("t")) as reader:
         agent.publish("t", np.arange(50_000))
         (got,) = reader.take(1)

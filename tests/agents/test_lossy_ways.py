@@ -10,8 +10,7 @@ import pytest
 
 from pzc import Agent, Protocol, drop, latest
 
-from tests.agents.inside import WithoutUnix, dialects_of, give_up_unix
-from tests.agents.test_links_faults import break_connections
+from tests.agents.inside import WithoutUnix, break_connections, dialects_of, give_up_unix, subscribers
 from tests.contract.rigs.pairs import pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Inbox, balance, in_place_of
 
@@ -91,7 +90,7 @@ def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(timings: Calla
             publisher.publish("t", number)
             assert got.next().content == number
         assert small.is_quick
-        (subscriber,) = publisher._publishing.subscribers.links.values()
+        (subscriber,) = subscribers(publisher).links.values()
         with subscriber.sending:  # so that all of them wait for one another
             for number in range(50):
                 publisher.publish("t", number)

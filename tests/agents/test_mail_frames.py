@@ -24,6 +24,7 @@ from pzc.protocol.proofs import Proof, TagProver
 from pzc.protocol.records import Record, Records
 from pzc.shm.ring import Ring
 
+from tests.agents.inside import subscribers
 from tests.agents.mailbox_reader import Reader
 from tests.contract.rigs.mailing import delivered, publisher_and_reader
 from tests.contract.rigs.pairs import wait_until
@@ -33,17 +34,17 @@ NAMED = mailbox(max_messages=100_000, name="archive")
 CODEC = Codec(Keyring.from_key(KEY))
 
 
-def subscribers_of(publisher: Agent) -> list[MailboxSubscriber]:
-    subscribers = publisher._publishing.subscribers
-    with subscribers.lock:
-        return subscribers.mailboxes.all()
+def mailboxes_of(publisher: Agent) -> list[MailboxSubscriber]:
+    held = subscribers(publisher)
+    with held.lock:
+        return held.mailboxes.all()
 
 
 def sealed(publisher: Agent) -> list[bool]:
     """Of each message that waits in the mailboxes whether it has its proof."""
     return [
         bool(letter.message.msgid)
-        for subscriber in subscribers_of(publisher)
+        for subscriber in mailboxes_of(publisher)
         for letter in subscriber.queue._letters.values()
     ]
 
@@ -153,7 +154,7 @@ def test_nobody_waits_for_what_is_sealed() -> None:
 def test_every_notification_is_numbered_and_counted_whichever_way_it_goes(publisher: Agent) -> None:
     assert [publisher.publish("t", n, key=key) for n, key in enumerate(["", "k", "", ""])] == [2, 3, 4, 5]
     assert publisher.statistics()["mailboxes"][0]["waiting"] == 5
-    assert publisher._publishing.subscribers.meters["t"].messages == 5
+    assert publisher.statistics()["topics"]["t"]["published"] == 5
 
 
 def test_frames_come_in_order_from_either_way() -> None:
@@ -210,13 +211,13 @@ def test_readers_of_contents_get_what_readers_of_frames_get() -> None:
 def test_who_publishes_gives_way_to_a_reader_that_fetches(
     publisher: Agent, since_heard: float, waits: int, pauses: int
 ) -> None:
-    [subscriber] = subscribers_of(publisher)
+    [subscriber] = mailboxes_of(publisher)
     for number in range(waits):
         publisher.publish("t", number)
     slept: list[float] = []
-    subscribers = publisher._publishing.subscribers
-    subscribers.pause = slept.append
-    for number in range(-subscribers.numbers["t"] % SHARE + 1 + SHARE):
+    held = subscribers(publisher)
+    held.pause = slept.append
+    for number in range(-held.numbers["t"] % SHARE + 1 + SHARE):
         subscriber.heard_at = time.monotonic() - since_heard
         publisher.publish("t", number)
     assert slept == [PAUSE] * pauses
@@ -266,7 +267,7 @@ def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
 
 
 def test_the_io_thread_never_gives_way(publisher: Agent) -> None:
-    [subscriber] = subscribers_of(publisher)
+    [subscriber] = mailboxes_of(publisher)
     slept: list[float] = []
 
     def publish_much() -> None:
@@ -274,8 +275,8 @@ def test_the_io_thread_never_gives_way(publisher: Agent) -> None:
             subscriber.heard_at = time.monotonic()
             publisher.publish("t", number)
 
-    publisher._publishing.subscribers.pause = slept.append
-    publisher._publishing._loop.run(publish_much)
+    subscribers(publisher).pause = slept.append
+    publisher.loop.run(publish_much)
     assert slept == []
     publish_much()
     assert slept

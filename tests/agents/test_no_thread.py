@@ -21,31 +21,9 @@ from pzc.agents.client.awaitable.threads import in_thread
 from pzc.agents.client.many import WORTH_IT
 from pzc.transport.helpers import aside
 
+from tests.agents.scarcity import Scarcity
 from tests.contract.rigs.pairs import pair
 from tests.contract.rigs.peers import KEY, TIMEOUT
-
-
-class Scarcity(list[str]):
-    """Names of the threads that cannot be started; ``refused`` once one of them was not."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.refused = threading.Event()
-
-
-@pytest.fixture
-def scarce(monkeypatch: pytest.MonkeyPatch) -> Scarcity:
-    """None yet."""
-    start, names = threading.Thread.start, Scarcity()
-
-    def sometimes(self: threading.Thread) -> None:
-        if self.name.startswith(tuple(names)):
-            names.refused.set()
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    monkeypatch.setattr(threading.Thread, "start", sometimes)
-    return names
 
 
 @pytest.mark.parametrize("thread", ["pzc-io", "pzc-notify"])

@@ -6,8 +6,6 @@ import contextlib
 import errno
 import json
 import mmap
-import socket
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,13 @@ from typing import Any
 import pytest
 
 from pzc import Agent, PeerLost, Policy, Protocol, Refused, RemoteProtocolError, Server, mailbox, urgent
-from pzc.agents.notifications.links import open_links, subscriber
+from pzc.agents.notifications.links import subscriber
 from pzc.agents.server.audit import Audit
 from pzc.agents.server.lane import Lane, QueueEntry
 from pzc.transport import pipe
 
+from tests.agents.inside import break_connections, subscribers
+from tests.agents.scarcity import Scarcity
 from tests.contract.rigs.pairs import LONG, Publishing, pair, read, wait_until
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Workers
@@ -90,9 +90,7 @@ def test_a_broken_link_that_cannot_be_had_over_unix_any_more_goes_on_over_tcp_wi
         Scarce(monkeypatch)
         publishing = Publishing(publisher, "t", range(300))
         found = read(subscription, 100)
-        for each in list(open_links._table.links):
-            exchange: Any = getattr(each._transport, "_exchange", None)
-            exchange.stream._socket.shutdown(socket.SHUT_RDWR)
+        break_connections()
         found += read(subscription, 200)
         publishing.finish()
         wait_until(lambda: subscription.transport == "tcp")
@@ -115,11 +113,11 @@ def test_a_link_that_cannot_be_looked_after_does_not_keep_the_others_from_it(
     reader = workers.start()
     with pair() as (publisher, other):
         other.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
-        poor.extend(publisher._publishing.subscribers.links.values())
+        poor.extend(subscribers(publisher).links.values())
         reader.ask("subscribe", "t", publisher.rep_endpoint, "t", LONG, "tcp")
-        assert len(publisher._publishing.subscribers.links) == 2
+        assert len(subscribers(publisher).links) == 2
         reader.freeze()
-        links = publisher._publishing.subscribers.links
+        links = subscribers(publisher).links
         wait_until(lambda: [each for each in links.values() if not each.queue.suspended] == poor)
 
 
@@ -143,25 +141,11 @@ class Abrupt:
         return "done"
 
 
-@pytest.fixture
-def scarce(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the threads that cannot be started."""
-    start, names = threading.Thread.start, list[str]()
-
-    def sometimes(self: threading.Thread) -> None:
-        if self.name.startswith(tuple(names)):
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    monkeypatch.setattr(threading.Thread, "start", sometimes)
-    return names
-
-
 @pytest.mark.parametrize(
     ("method", "thread"), [("plain", "pzc-lane"), ("at_once", "pzc-urgent"), ("awaited", "pzc-async")]
 )
 def test_a_call_for_which_there_was_no_thread_is_refused_and_the_next_one_runs(
-    scarce: list[str], method: str, thread: str
+    scarce: Scarcity, method: str, thread: str
 ) -> None:
     message = "PSMessage", "exec", {"name": method, "args": (), "kwargs": {}}
     with Server(Abrupt(), discovery=False) as server, Agent(discovery=False) as agent:
@@ -207,7 +191,7 @@ class Waiter(QueueEntry):
         self.refused.append(error)
 
 
-def test_however_many_wait_for_a_turn_each_is_told_that_there_is_no_thread(scarce: list[str]) -> None:
+def test_however_many_wait_for_a_turn_each_is_told_that_there_is_no_thread(scarce: Scarcity) -> None:
     lane, first, waiting = Lane("crowded"), Waiter(), [Waiter() for _ in range(3000)]
     lane.enter(first)
     for each in waiting:
@@ -219,7 +203,7 @@ def test_however_many_wait_for_a_turn_each_is_told_that_there_is_no_thread(scarc
 
 
 def test_an_audit_log_goes_on_where_there_is_no_thread_that_publishes_it(
-    scarce: list[str], tmp_path: Path
+    scarce: Scarcity, tmp_path: Path
 ) -> None:
     path, message = tmp_path / "log", ("PSMessage", "exec", {"name": "plain", "args": (), "kwargs": {}})
     with Server(Abrupt(), audit=path, discovery=False) as server, Agent(discovery=False) as agent:

@@ -9,12 +9,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
-from pzc.pipeline.recording.journal import Journal, JournalRow
+from pzc import Notification
+from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import segments
+from pzc.protocol import signing
 from pzc.protocol.codec import Codec
+from pzc.protocol.frames import PZC01, Kind, format_header
 from pzc.protocol.ids import MessageIds
 from pzc.protocol.keyring import Keyring
+from pzc.protocol.signing import Suite
 from pzc.testing import FakeClock
 
 from tests.contract.rigs.processes import Forge
@@ -48,17 +53,30 @@ class Sender:
 
     def row(
         self, topic: str, content: object, sequence: int = 0, age: float = 0.002, **options: Any
-    ) -> JournalRow:
+    ) -> Notification:
         self.now += 10
         frames = self.frames(topic, content, sequence, **options)
         sent = self.now / 1000
-        return JournalRow(frames, self.agent_id, topic, sequence, sent + age, self.name, self.epoch, sent)
+        return Notification(
+            self.agent_id, self.name, topic, "", sequence, self.epoch, sent, sent + age, None,
+            frames=tuple(frames),
+        )  # fmt: skip
 
-    def rows(self, topic: str, contents: Iterable[object], first: int = 0) -> list[JournalRow]:
+    def sealed(self, topic: str, body: bytes, sequence: int = 0) -> Notification:
+        """One whose content is signed as it is, whatever a serializer would say of it."""
+        stamp, name = self.ids.next(self.now), self.codec.serializer.encode()
+        header = format_header(PZC01, self.agent_id, topic, sequence)
+        key = None if self.codec.keyring is None else self.codec.keyring.active
+        sealer = signing.sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, self.agent_id, "", self.epoch)
+        tag, sealed = sealer.seal(stamp, header, name, stamp.urn_frame(), body)
+        frames = header, name, bytes(sealed), stamp.urn_frame(), tag.join(sealer.mark)
+        return replace(self.row(topic, None, sequence), frames=frames)
+
+    def rows(self, topic: str, contents: Iterable[object], first: int = 0) -> list[Notification]:
         return [self.row(topic, content, i) for i, content in enumerate(contents, first)]
 
 
-def append(journal: Journal, row: JournalRow) -> int:
+def append(journal: Journal, row: Notification) -> int:
     """Take a row, and write what is due, as a recorder does; its offset."""
     offset = journal.take(row)
     journal.tick()
@@ -79,7 +97,7 @@ def sender() -> Sender:
 def record(tmp_path: Path) -> Callable[..., Path]:
     """Write rows as one segment of the test's journal and give its directory."""
 
-    def write(rows: Iterable[JournalRow], recorder: str = "recorder") -> Path:
+    def write(rows: Iterable[Notification], recorder: str = "recorder") -> Path:
         directory = tmp_path / "journal"
         with Journal(directory, recorder=recorder) as journal:
             for row in rows:
@@ -112,9 +130,10 @@ def small_files() -> Iterator[Callable[[int | None], None]]:
     limit(None)
 
 
-def a_row(sequence: int = 0, content: bytes | memoryview = b"\x01", **fields: Any) -> JournalRow:
+def a_row(sequence: int = 0, content: Any = b"\x01", **fields: Any) -> Notification:
     frames = (b"PZC01+a+t+%d+" % sequence, b"msgpack", content, b"urn:uuid:x", b"\x00")
-    return JournalRow(frames, "a", "t", sequence, 1_700_000_000.25)._replace(**fields)
+    row = Notification("a", "", "t", "", sequence, 0, 1_700_000_000.0, 1_700_000_000.25, None, frames=frames)
+    return replace(row, **fields)
 
 
 def written(directory: Path, recorder: str | None = None) -> list[dict[str, Any]]:
@@ -129,5 +148,8 @@ def visible(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
 
 
-def damage_content(frames: list[bytes]) -> None:
-    frames[2] = frames[2][:-1] + bytes([frames[2][-1] ^ 1])
+def damaged(row: Notification) -> Notification:
+    """With another content than the one that was signed."""
+    content = row.frames[2]
+    changed = content[:-1] + bytes([content[-1] ^ 1])
+    return replace(row, frames=(*row.frames[:2], changed, *row.frames[3:]))

@@ -6,17 +6,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from pzc import Notification
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.recording.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal
+from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import Report
 from pzc.pipeline.tables.unread import Unread
 from pzc.pipeline.tables.work import Inline, Task, Work
 from pzc.protocol.frames import PZC00
 
-from tests.pipeline.conftest import Sender, append, damage_content
+from tests.contract.rigs import tables as tables_rig
+from tests.pipeline.conftest import Sender, append, damaged
 
 SECRET = "a key of the lab"
 MINUTE = 60_000_000
@@ -50,9 +52,9 @@ class Field:
     """The same notification has the same frames whenever it is asked for."""
 
     def __init__(self) -> None:
-        self._made: dict[Sent, JournalRow] = {}
+        self._made: dict[Sent, Notification] = {}
 
-    def row(self, sent: Sent) -> JournalRow:
+    def row(self, sent: Sent) -> Notification:
         if sent not in self._made:
             options: dict[str, Any] = {"dialect": PZC00} if sent.kind == "old" else {}
             name = f"{sent.kind}{sent.start}" if sent.kind == "old" else f"psu{sent.kind == 'broken'}"
@@ -60,12 +62,12 @@ class Field:
             sender = Sender(name, SECRET, epoch=7 + sent.start, start=start, **options)
             row = sender.row("v", sent.value, sent.number)
             if sent.kind == "broken":
-                damage_content(row.frames)  # pyright: ignore[reportArgumentType]
+                row = damaged(row)
             self._made[sent] = row
         return self._made[sent]
 
 
-def record(journal: Path, recorder: str, rows: Iterable[JournalRow]) -> Path:
+def record(journal: Path, recorder: str, rows: Iterable[Notification]) -> Path:
     """Write rows as one segment, which comes behind those of before; its path."""
     before = set(journal.glob("segment-*")) if journal.is_dir() else set[Path]()
     with Journal(journal, recorder=recorder) as open_journal:
@@ -77,17 +79,13 @@ def record(journal: Path, recorder: str, rows: Iterable[JournalRow]) -> Path:
 
 def stored(tables: Path, name: str, *columns: str) -> list[Any]:
     """Values of one column, or tuples of several, in order; of all files."""
-    found: list[tuple[Any, ...]] = []
-    for path in (tables / name).rglob("*.parquet"):
-        with pq.ParquetFile(path) as file:
-            rows = file.read(list(columns))
-        found += zip(*(rows.column(column).to_pylist() for column in columns), strict=True)
+    found = tables_rig.stored(tables, name, *columns)
     return sorted((row[0] if len(columns) == 1 else row for row in found), key=repr)
 
 
 def worked(journal: Path, stage: Path, rules: Any = None) -> Report:
     """One task over all that is unread."""
-    found = Unread(journal, settle=0.0).look({}, (), 1000, 2e9)
+    found = Unread(journal, settle=0.0).look(State(), 1000, 2e9)
     work = Work(make_decoder(SECRET, journal=journal), stage, "label", MINUTE, rules)
     (report,) = Inline().run(work, [Task(0, 1, tuple(each.path for each in found.segments), {})])
     return report

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,8 @@ from pathlib import Path
 from random import Random
 
 import psutil
+
+from tests.pipeline.source_rig import await_
 
 LONGEST = 240.0
 """Seconds that anything may take on a busy machine."""
@@ -26,22 +27,9 @@ SEGMENTS_PER_MOMENT = 3
 WARM = 0.7
 """Share of the faults that do not happen while Spark starts."""
 
-KEYRING = 'active = "new"\n[keys.old]\nsecret = "the older key of the lab"\n[keys.new]\nsecret = "the newer key of the lab"\n'
-"""A file with the keys before and after a rotation."""
-
-_LOOK = 0.05
-
 
 STACKS = {"PYTHONFAULTHANDLER": "1"}
 """Lets a process write the stacks of its threads when it is told to abort."""
-
-
-def wait_until(condition: Callable[[], object], what: str, timeout: float = LONGEST) -> None:
-    """Wait for a state of which nobody tells."""
-    deadline, pause = time.monotonic() + timeout, threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: it did not come to pass within {timeout:g} s"
-        pause.wait(_LOOK)
 
 
 class Feed:
@@ -201,8 +189,10 @@ class Ordeal:
         before = self._newest()
         self.feed.add()
         if warm:
-            wait_until(
-                lambda: self._newest() > before or self.running.status is not None, f"rows before {about}"
+            await_(
+                lambda: self._newest() > before or self.running.status is not None,
+                f"rows before {about}",
+                LONGEST,
             )
         self._check(about)
         with self.feed.growing(SEGMENTS_PER_MOMENT - 1, after / SEGMENTS_PER_MOMENT):
@@ -227,7 +217,7 @@ class Ordeal:
             if self.all and self.running.status is None:
                 self.running.interrupt()
             for running in self.all:
-                wait_until(running.gone, "the end of all that a killed pipeline has started")
+                await_(running.gone, "the end of all that a killed pipeline has started", LONGEST)
         finally:
             for running in self.all:
                 running.close()

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import pzc
+from pzc import Notification
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.recording.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.run import Pace, run
 from pzc.pipeline.tables.work import Inline, Workers
 
+from tests.contract.rigs import tables
 from tests.pipeline.conftest import append
 
 DAY = 86_400_000
@@ -66,7 +67,7 @@ class Lab:
         self.workers = workers or Inline()
         self.journal, self.tables = folder / "journal", folder / "tables"
 
-    def record(self, rows: Iterable[JournalRow], recorder: str = "recorder") -> None:
+    def record(self, rows: Iterable[Notification], recorder: str = "recorder") -> None:
         """Write rows as one segment."""
         with Journal(self.journal, recorder=recorder) as journal:
             for row in rows:
@@ -85,10 +86,7 @@ class Lab:
 
     def rows(self, name: str, *columns: str) -> list[Any]:
         """Values of one column, or tuples of several, in order."""
-        found = pzc.tables(self.tables)[name].to_table(list(columns)).to_pylist()
-        return sorted(
-            (row[columns[0]] if len(columns) == 1 else tuple(row.values()) for row in found), key=repr
-        )
+        return tables.rows(self.tables, name, *columns)
 
     def sequences(self) -> list[int]:
         return sorted(self.rows("notifications", "sequence"))

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-import pzc
 from pzc import Agent, Protocol
 from pzc.pipeline.decoding.decode import Decoder
 from pzc.pipeline.source.options import Options, read_options
@@ -21,6 +20,7 @@ from pzc.pipeline.tables.work import Inline
 from pzc.protocol.codec import Message
 from pzc.protocol.keyring import Keyring
 
+from tests.contract.rigs import tables
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Hand
 from tests.pipeline.source_rig import PATIENCE, await_
@@ -102,10 +102,7 @@ class Post:
 
     def rows(self, name: str, *columns: str) -> list[Any]:
         """Values of one column, or tuples of several, in order."""
-        found = pzc.tables(self.tables)[name].to_table(list(columns)).to_pylist()
-        return sorted(
-            (row[columns[0]] if len(columns) == 1 else tuple(row.values()) for row in found), key=repr
-        )
+        return tables.rows(self.tables, name, *columns)
 
     def numbers(self, topic: str = "v") -> list[int]:
         found = self.rows("notifications", "topic", "sequence")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -138,11 +137,3 @@ def recorded(directory: Path) -> Numbers:
         for publisher, epoch, topic, sequence in zip(*(each.to_pylist() for each in table), strict=True):
             found[publisher, epoch, topic].add(sequence)
     return {key: sorted(numbers) for key, numbers in found.items()}
-
-
-def await_(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Wait for a state of which nobody tells."""
-    pause, deadline = threading.Event(), time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: it did not come to pass"
-        pause.wait(0.02)

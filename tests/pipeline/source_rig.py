@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +10,7 @@ from pzc import Agent, Protocol
 
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Hand, Workers
+from tests.contract.rigs.waiting import eventually
 from tests.contract.rigs.workers import RANDOM_TCP
 
 PATIENCE = 120.0
@@ -55,12 +54,9 @@ class Publishers(Workers):
         return self.begin(publishing, *given, timings=timings)
 
 
-def await_(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+def await_(condition: Callable[[], object], what: str = "it", seconds: float = PATIENCE) -> None:
     """Wait for a state of which nobody tells."""
-    pause, deadline = threading.Event(), time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        pause.wait(0.01)
+    eventually(condition, seconds, what)
 
 
 def is_read(hand: Hand) -> bool:

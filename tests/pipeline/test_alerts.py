@@ -5,12 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pzc import Agent, LocalLimit, Protocol
-from pzc.pipeline.tables.alerts import TOPIC, Alerts
+from pzc.pipeline.tables.alerts import TOPIC, WAITING, Alerts
+
+from tests.contract.rigs.scarcity import no_threads
 
 
 @pytest.fixture
@@ -29,34 +31,34 @@ def test_a_subscriber_gets_every_alarm_in_order(announcer: Alerts) -> None:
     assert (announcer.published, announcer.lost) == (3, 0)
 
 
-def test_what_has_no_thread_to_publish_with_leaves_no_agent_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    start, agents = threading.Thread.start, list[Agent]()
-
-    def sometimes(self: threading.Thread) -> None:
-        if self.name == "pzc-alarms":
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    class Noted(Agent):
-        def _prepare(self) -> None:
-            agents.append(self)
-
-    with monkeypatch.context() as scarce:
-        scarce.setattr(threading.Thread, "start", sometimes)
-        scarce.setattr("pzc.pipeline.tables.alerts.Agent", Noted)
-        with pytest.raises(LocalLimit, match="ulimit -u"):
-            Alerts(Protocol("a key of the lab", "msgpack"))
-    assert [agent.join(0.0) for agent in agents] == [True]
+def test_what_has_no_thread_to_publish_with_leaves_no_agent_behind() -> None:
+    protocol = Protocol("a key of the lab", "msgpack")
+    with Agent(protocol=protocol, discovery=False):  # the threads that agents share are there
+        with no_threads(), pytest.raises(LocalLimit, match="ulimit -u"):
+            Alerts(protocol)
 
 
-def test_alarms_beyond_the_bound_are_counted(
-    announcer: Alerts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(announcer, "_queue", queue.Queue(2))  # of which nobody takes anything
-        announcer.tell([{"rule": "high"}] * 5, more=4)
+class Busy:
+    """In the place of an agent: publishes once it may."""
+
+    def __init__(self) -> None:
+        self.asked, self.may = threading.Event(), threading.Event()
+
+    def publish(self, topic: str, content: object) -> None:
+        self.asked.set()
+        assert self.may.wait(10)
+
+
+def test_alarms_beyond_the_bound_are_counted(announcer: Alerts, caplog: pytest.LogCaptureFixture) -> None:
+    agent, busy = announcer.agent, Busy()
+    announcer.agent = cast("Agent", busy)
+    announcer.tell([{"rule": "high"}])
+    assert busy.asked.wait(10)
+    announcer.tell([{"rule": "high"}] * (WAITING + 3), more=4)
     assert announcer.lost == 7
     assert "7 alarms" in caplog.text
+    busy.may.set()
+    announcer.agent = agent
 
 
 def test_an_alarm_that_cannot_be_published_is_counted_and_the_next_one_comes(announcer: Alerts) -> None:

@@ -18,7 +18,7 @@ from pzc.testing.journals import Recording, Truth, write_journal
 from benchmarks.pipeline_cluster import differing, expected, found, run_pipeline
 from benchmarks.spark_cluster import Cluster, build_wheel, environment_without_pzc
 from tests.contract.rigs.peers import KEY
-from tests.pipeline.commanding import call
+from tests.contract.rigs.tables import run
 from tests.pipeline.mailbox_rig import NAME, Post
 from tests.pipeline.source_rig import Publishers, await_, waiting
 
@@ -67,7 +67,7 @@ def test_a_cluster_that_is_sent_the_wheel_makes_the_same_rows_as_one_machine(
     run_pipeline(
         folder / "journal", folder / "remote", cluster.master, "--wheel", wheel, secret=SECRET, python=python
     )
-    assert call(spark, folder, "pipeline", "run", "journal", "local", "--once", key=SECRET) == 0
+    assert run(folder, "pipeline", "run", "journal", "local", "--once", key=SECRET).status == 0
     assert found(folder / "remote") == expected(truth)
     assert not any(differing(spark, folder / "local", folder / "remote").values())
 
@@ -91,7 +91,7 @@ def test_workers_of_a_cluster_get_the_rows_of_mailboxes_from_the_spool(
 def test_tables_that_differ_in_two_rows_are_told_apart(spark: Any, tmp_path: Path) -> None:
     write_journal(tmp_path / "journal", Recording(published=100, secrets=(SECRET,)))
     for name in ("whole", "less"):
-        assert call(spark, tmp_path, "pipeline", "run", "journal", name, "--once", key=SECRET) == 0
+        assert run(tmp_path, "pipeline", "run", "journal", name, "--once", key=SECRET).status == 0
     path = Tables(tmp_path / "less").files("notifications")[0]
     pq.write_table(pq.ParquetFile(path).read().slice(2), path)
     assert differing(spark, tmp_path / "whole", tmp_path / "less") == {

@@ -12,9 +12,8 @@ from pzc.pipeline.tables.spool import mailbox_name
 
 from tests.contract.rigs import environments
 from tests.contract.rigs.peers import KEY
-from tests.contract.rigs.tables import stored
-from tests.pipeline.commanding import call
-from tests.pipeline.faults_pipeline import Running, wait_until
+from tests.contract.rigs.tables import run, stored
+from tests.pipeline.faults_pipeline import LONGEST, Running
 from tests.pipeline.source_rig import Publishers, await_, is_read, waiting
 
 own_environment = environments.own_environment
@@ -37,7 +36,7 @@ def has_files(tables: Path) -> bool:
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
-    spark: Any, publishers: Publishers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Any, publishers: Publishers, tmp_path: Path
 ) -> None:
     hand = publishers.start()
     tables = tmp_path / "tables"
@@ -48,17 +47,17 @@ def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
         job="follow", PZC_KEY=KEY,
     )  # fmt: skip
     try:
-        wait_until(lambda: is_read(hand) or running.status is not None, "the mailbox")
+        await_(lambda: is_read(hand) or running.status is not None, "the mailbox", LONGEST)
         hand.ask("publish", "v", ROWS)
-        wait_until(lambda: has_files(tables) or running.status is not None, "the first batch")
+        await_(lambda: has_files(tables) or running.status is not None, "the first batch", LONGEST)
         assert running.status is None, running.told()
         running.kill()
-        wait_until(running.gone, "the end of all that the run has started")
+        await_(running.gone, "the end of all that the run has started", LONGEST)
     finally:
         running.close()
     hand.ask("publish", "v", 100)
-    assert call(spark, tmp_path, *RUN, agents, "tables", "--once", key=KEY) == 0
-    told = capsys.readouterr()
+    told = run(tmp_path, *RUN, agents, "tables", "--once", key=KEY)
+    assert told.status == 0
     assert f"reads {agents} as mailbox {mailbox_name(tables)}" in told.err
     assert " 0 missing" in told.out
     assert int(told.out.split()[0]) < ROWS + 100

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.tables.again import Filed
@@ -92,7 +93,7 @@ def test_copies_under_another_name_are_left_out(lab: Lab, make_sender: Any) -> N
     lab.record(some[:3])
     lab.run()
     lab.record(
-        [row._replace(name=name) for row, name in zip(some, ["x", "y", "", "y"], strict=True)], "second"
+        [replace(row, name=name) for row, name in zip(some, ["x", "y", "", "y"], strict=True)], "second"
     )
     (made,) = lab.run()
     assert (made.notifications, made.duplicates) == (1, 3)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from pzc import Notification
 from pzc.pipeline.decoding.decode import make_decoder
-from pzc.pipeline.recording.journal import JournalRow
 from pzc.pipeline.schema import LAST_TIME
 from pzc.pipeline.snapshot import Tables
 from pzc.pipeline.tables.partition_writer import PartitionWriter
@@ -103,12 +103,12 @@ def test_counting_takes_no_longer_for_a_topic_when_there_are_many(lab: Lab) -> N
 
 
 @pytest.fixture
-def long_texts() -> list[JournalRow]:
+def long_texts() -> list[Notification]:
     """Eight of 1000 bytes each."""
     return Sender().rows("v", [str(number) * 1000 for number in range(8)], 1)
 
 
-def test_rows_of_long_texts_are_decoded_some_at_a_time(long_texts: list[JournalRow]) -> None:
+def test_rows_of_long_texts_are_decoded_some_at_a_time(long_texts: list[Notification]) -> None:
     decoder = make_decoder("a key of the lab")
     with Timings(stored_batch=2500):
         found = list(decoder([batch(long_texts)]))
@@ -121,7 +121,7 @@ def counted(report: Report) -> int:
     return sum(cell.count for part in report.parts for cell in part.cells)
 
 
-def test_rows_of_long_texts_are_filed_before_they_are_many(long_texts: list[JournalRow]) -> None:
+def test_rows_of_long_texts_are_filed_before_they_are_many(long_texts: list[Notification]) -> None:
     writer = PartitionWriter(None, 0, 0)
     for row in long_texts:
         with Timings(stored_batch=2500):

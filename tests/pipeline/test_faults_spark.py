@@ -17,7 +17,9 @@ from pzc.testing.journals import Recording, Truth, write_journal
 
 from benchmarks.pipeline_cluster import expected, found, run_pipeline, stored
 from benchmarks.spark_cluster import Cluster
-from tests.pipeline.faults_pipeline import KEYRING, SEGMENTS_PER_MOMENT, Feed, Ordeal, Running, wait_until
+from tests.contract.rigs.tables import KEYRING
+from tests.pipeline.faults_pipeline import LONGEST, SEGMENTS_PER_MOMENT, Feed, Ordeal, Running
+from tests.pipeline.source_rig import await_
 
 logger = logging.getLogger("tests.faults")
 
@@ -156,7 +158,7 @@ def test_a_run_that_waits_for_rows_ends_when_spark_is_killed_and_says_why(tmp_pa
     Feed(tmp_path / "made", tmp_path / "journal")  # one segment, and no more
     running = starter(tmp_path)()
     try:
-        wait_until(lambda: list((tmp_path / "tables" / "notifications").rglob("*.parquet")), "a batch")
+        await_(lambda: list((tmp_path / "tables" / "notifications").rglob("*.parquet")), "a batch", LONGEST)
         (machine,) = running.named("java")
         machine.kill()
         assert running.wait("Spark is gone", 60.0) == 1

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import Report
 from pzc.pipeline.tables.unread import Unread
 from pzc.pipeline.tables.work import Inline, Task, Work
@@ -51,7 +52,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     unsound = hostile.write_unsound(journal, 1000)
     strays = hostile.write_strays(journal, 2000)
     began = time.process_time()
-    found = Unread(journal, settle=0.0).look({}, (), 1000, 2e9)
+    found = Unread(journal, settle=0.0).look(State(), 1000, 2e9)
     work = Work(make_decoder(None, journal=journal), stage, "label", MINUTE)
     (report,) = Inline().run(work, [Task(0, 1, tuple(each.path for each in found.segments), {})])
     took = time.process_time() - began

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
+from pzc.pipeline.recording.journal import Journal
+from pzc.pipeline.recording.segments import BLOB_BYTES
 from pzc.pipeline.schema import segments
+from pzc.pipeline.storage import Storage
 from pzc.protocol.errors import JournalError
 from pzc.testing import FakeClock
 
+from tests.contract.rigs.scarcity import no_threads
 from tests.effort import many
 from tests.pipeline.conftest import a_row, append, sequences
 
@@ -70,48 +73,55 @@ def test_a_blob_that_cannot_be_written_keeps_its_row_back(
         assert (journal.durable_offset, segments(tmp_path)) == (-1, [])
 
 
-def test_a_segment_whose_folder_was_not_synced_is_not_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse_folders(descriptor: int) -> None:
-        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
-            raise OSError("no sync")
+class Failing(Storage):
+    """A disk on which no name gets, or stays, until it works."""
 
-    with Journal(tmp_path, recorder="r") as journal:
+    works = False
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+
+    def _do(self, step: str) -> None:
+        if step == self._step and not self.works:
+            raise OSError(f"no {step}")
+
+    def sync(self, path: Path) -> None:
+        self._do("sync")
+        super().sync(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._do("rename")
+        super().rename(source, target)
+
+
+def test_a_segment_whose_folder_was_not_synced_is_not_durable(tmp_path: Path) -> None:
+    disk = Failing("sync")
+    with Journal(tmp_path, recorder="r", storage=disk) as journal:
         append(journal, a_row(0))
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", refuse_folders)
-            with pytest.raises(JournalError, match="no sync"):
-                journal.commit()
+        with pytest.raises(JournalError, match="no sync"):
+            journal.commit()
         assert journal.durable_offset == -1
+        disk.works = True
         append(journal, a_row(1))
     assert sequences(tmp_path) == [0, 1]
 
 
-def test_a_segment_appears_by_its_rename_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(source: Path, target: Path) -> None:
-        raise OSError("no rename")
-
-    with Journal(tmp_path, recorder="r") as journal:
+def test_a_segment_appears_by_its_rename_only(tmp_path: Path) -> None:
+    disk = Failing("rename")
+    with Journal(tmp_path, recorder="r", storage=disk) as journal:
         append(journal, a_row())
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", refuse)
-            with pytest.raises(JournalError, match="no rename"):
-                journal.commit()
+        with pytest.raises(JournalError, match="no rename"):
+            journal.commit()
         assert os.listdir(tmp_path) == [".lock-r"]
+        disk.works = True
 
 
-def test_a_want_of_threads_for_blobs_keeps_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
+def test_a_want_of_threads_for_blobs_keeps_every_row(tmp_path: Path) -> None:
     with Journal(tmp_path, recorder="r") as journal:
         for sequence in range(2):
             append(journal, a_row(sequence, bytes([sequence]) * (BLOB_BYTES + 1)))
-        with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(JournalError, match="new thread"):
-                journal.commit()
+        with no_threads(), pytest.raises(JournalError, match="new thread"):
+            journal.commit()
         assert journal.pending_rows == 2
     assert sequences(tmp_path) == [0, 1]
 
@@ -217,7 +227,7 @@ def test_a_row_that_cannot_be_stored_is_refused_and_spoils_no_other(
     with Journal(tmp_path, recorder="r") as journal:
         append(journal, a_row(0))
         with pytest.raises(JournalError, match="cannot be stored"):
-            append(journal, a_row(1)._replace(**fields))
+            append(journal, replace(a_row(1), **fields))
         append(journal, a_row(2))
     assert sequences(tmp_path) == [0, 2]
 

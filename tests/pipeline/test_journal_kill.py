@@ -10,14 +10,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pzc.pipeline.recording.journal import Journal, JournalRow
+from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.schema import segments
+
+from tests.pipeline.conftest import a_row
 
 pytestmark = pytest.mark.slow
 
 WRITER = """
 import os, sys
-from pzc.pipeline.recording.journal import Journal, JournalRow
+from pzc import Notification
+from pzc.pipeline.recording.journal import Journal
 
 directory, stop_at = sys.argv[1], int(sys.argv[2])
 journal = Journal(directory, recorder="r")
@@ -34,7 +37,8 @@ if stop_at:
 sequence = 0
 while True:
     for _ in range(20):
-        journal.take(JournalRow((b"h", b"s", os.urandom(500), b"m", b"g"), "a", "t", sequence, 1.7e9))
+        frames = b"h", b"s", os.urandom(500), b"m", b"g"
+        journal.take(Notification("a", "", "t", "", sequence, 0, 1.7e9, 1.7e9, None, frames=frames))
         journal.tick()
         sequence += 1
     print(journal.commit(), flush=True)
@@ -105,7 +109,7 @@ def test_a_recorder_that_was_killed_continues_where_the_disk_ends(
     kill_when_it_stopped(start(moment))
     last = offsets(tmp_path / "journal")[-1]
     with Journal(tmp_path / "journal", recorder="r") as journal:
-        journal.take(JournalRow((b"", b"", b"", b"", b""), "a", "t", 0, 1.7e9))
+        journal.take(a_row())
         journal.tick()
     assert offsets(tmp_path / "journal") == list(range(last + 2))
 

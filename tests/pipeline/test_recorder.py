@@ -18,7 +18,7 @@ from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
 
-from tests.pipeline.recorder_rig import await_
+from tests.pipeline.source_rig import await_
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pzc import Agent, Gap, LocalLimit, Protocol, mailbox
-from pzc.agents.notifications.columns import Missed
+from pzc.agents.notifications.columns import Burst, Missed
 from pzc.pipeline.recording.gaps import MAX_WAITING, GapLog, GapRow, read_gaps
 from pzc.pipeline.recording.maintenance import Maintenance
 from pzc.pipeline.recording.recorder import Recorder
@@ -22,7 +22,9 @@ from pzc.testing import ShiftedClock
 
 from tests.agents.in_parts import InParts
 from tests.contract.rigs.calling import run_in_fork
-from tests.pipeline.recorder_rig import await_, recorded
+from tests.contract.rigs.scarcity import no_threads
+from tests.pipeline.recorder_rig import recorded
+from tests.pipeline.source_rig import await_
 
 OPTIONS: dict[str, Any] = {"max_age": 0.1, "retry": 0.05}
 
@@ -283,17 +285,25 @@ def test_gaps_that_cannot_be_written_wait(tmp_path: Path) -> None:
 def test_a_recorder_goes_on_when_something_could_not_be_acknowledged(
     tmp_path: Path, instrument: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails() -> None:
-        raise MemoryError
+    def take_once(burst: Burst) -> None:
+        done, recorder.take = burst.done, take
+
+        def fails() -> None:
+            done()
+            raise MemoryError
+
+        burst.done = fails
+        take(burst)
 
     with recorder_of(instrument, tmp_path) as recorder:
-        recorder._unacknowledged.append((-1, fails))
+        take, recorder.take = recorder.take, take_once
         for number in range(3):
             instrument.publish("t", number)
             await_(
                 lambda number=number: kept(instrument) == 0 and recorder.recorded > number,
                 "all are acknowledged",
             )
+        assert "could not be acknowledged" in caplog.text
         caplog.clear()
 
 
@@ -315,20 +325,9 @@ def test_a_recorder_goes_on_when_there_was_no_memory_for_gaps(
         caplog.clear()
 
 
-def test_a_recorder_without_a_thread_lets_go_of_its_journal(
-    tmp_path: Path, instrument: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start = threading.Thread.start
-
-    def sometimes(self: threading.Thread) -> None:
-        if self.name == "pzc-journal":
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    with monkeypatch.context() as scarce:
-        scarce.setattr(threading.Thread, "start", sometimes)
-        with pytest.raises(LocalLimit, match="ulimit -u"):
-            recorder_of(instrument, tmp_path)
+def test_a_recorder_without_a_thread_lets_go_of_its_journal(tmp_path: Path, instrument: Agent) -> None:
+    with no_threads(), pytest.raises(LocalLimit, match="ulimit -u"):
+        recorder_of(instrument, tmp_path)
     recorder_of(instrument, tmp_path).close()
 
 

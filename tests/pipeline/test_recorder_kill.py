@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from tests.pipeline.recorder_rig import Lab, await_, recorded
+from tests.pipeline.recorder_rig import Lab, recorded
+from tests.pipeline.source_rig import await_
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pzc.pipeline.recording.gaps import GapLog, GapRow, read_gaps
-from pzc.pipeline.recording.journal import BLOB_BYTES, Journal
+from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.recording.maintenance import BLOB_GRACE, Maintenance
+from pzc.pipeline.recording.segments import BLOB_BYTES
 from pzc.pipeline.schema import all_segments, compacted_name, segment_name, segment_recorder, segments
 from pzc.protocol.limits import Limits
 

@@ -13,7 +13,7 @@ from pzc import Agent, Notification, Protocol
 from pzc.pipeline.recording.replay import Replay
 from pzc.protocol.errors import JournalError
 
-from tests.pipeline.conftest import damage_content
+from tests.pipeline.conftest import damaged
 
 Record = Callable[..., Path]
 
@@ -50,7 +50,7 @@ def test_rows_of_two_recorders_are_published_once_and_in_order(record: Record, m
 
 def test_what_does_not_verify_is_not_published(record: Record, sender: Any) -> None:
     rows = sender.rows("v", range(3), 1)
-    damage_content(rows[1].frames)
+    rows[1] = damaged(rows[1])
     with Replay(record(rows), speed=None, protocol=Protocol("a key of the lab")) as replay:
         counts = replay.run(threading.Event())
     assert (counts.published, counts.refused) == (2, 1)

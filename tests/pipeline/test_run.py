@@ -12,9 +12,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
+from pzc import Notification
 from pzc.pipeline.alarm_rules import AlarmRules, Limit
-from pzc.pipeline.recording.journal import JournalRow
 from pzc.pipeline.storage import Storage
 from pzc.pipeline.tables.commit_log import FOLDER, Commit
 from pzc.pipeline.tables.committer import Committer, claimed
@@ -24,10 +25,10 @@ from pzc.protocol.frames import PZC00
 from pzc.protocol.keyring import Key, Keyring
 from pzc.testing.journals import Recording, write_journal
 
-from tests.pipeline.conftest import damage_content
+from tests.pipeline.conftest import damaged
 from tests.pipeline.following import Dying, Killed, Lab
 
-Rows = Callable[..., list[JournalRow]]
+Rows = Callable[..., list[Notification]]
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def lab(tmp_path: Path) -> Lab:
 def rows(make_sender: Any) -> Rows:
     """Notifications 1, 2, … of one agent, the same ones whenever asked."""
 
-    def make(count: int, name: str = "psu", **options: Any) -> list[JournalRow]:
+    def make(count: int, name: str = "psu", **options: Any) -> list[Notification]:
         return make_sender(name, **options).rows("v", map(float, range(1, count + 1)), 1)
 
     return make
@@ -89,7 +90,7 @@ def test_copies_without_sequence_are_known_by_their_message_ids(lab: Lab, make_s
 
 def test_a_compacted_segment_is_passed_over_without_being_judged_again(lab: Lab, rows: Rows) -> None:
     some = rows(5)
-    damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
+    some[1] = damaged(some[1])
     lab.record(some[:3])
     lab.record(some[3:])
     lab.run()
@@ -209,7 +210,7 @@ def test_a_damaged_file_is_named_when_what_is_stored_is_counted_anew(lab: Lab, r
 
 def test_a_lost_commit_log_is_counted_anew_from_what_is_stored(lab: Lab, rows: Rows) -> None:
     some = rows(6)
-    damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
+    some[1] = damaged(some[1])
     lab.record(some[:4])
     lab.run()
     shutil.rmtree(lab.tables / FOLDER)
@@ -296,7 +297,7 @@ def test_two_processes_do_not_work_on_one_folder(lab: Lab, rows: Rows) -> None:
 def test_agents_and_days_have_folders_whatever_agents_are_called(lab: Lab, make_sender: Any) -> None:
     for number, name in enumerate(["a/b=c%", "ä [x]", ""]):
         sender = make_sender("psu", epoch=number, start=1_700_000_000_000 + number * 86_400_000)
-        lab.record([row._replace(name=name) for row in sender.rows("v", [1.0], 1)])
+        lab.record([replace(row, name=name) for row in sender.rows("v", [1.0], 1)])
     lab.run()
     found = lab.rows("notifications", "agent", "date")
     assert [agent for agent, _ in found] == sorted(["a/b=c%", "ä [x]", make_sender("psu").agent_id], key=repr)
@@ -307,7 +308,7 @@ def test_agents_and_days_have_folders_whatever_agents_are_called(lab: Lab, make_
 
 def test_a_compacted_segment_beside_those_it_covers_repeats_nothing(lab: Lab, rows: Rows) -> None:
     some = rows(5)
-    damage_content(some[1].frames)  # pyright: ignore[reportArgumentType]
+    some[1] = damaged(some[1])
     lab.record(some[:3])
     lab.record(some[3:])
     table = pa.concat_tables([pq.read_table(path) for path in lab.segments()])

@@ -101,11 +101,11 @@ def test_kills_in_the_middle_of_batches_leave_every_row_exactly_once(
             _await_batch(driver, kill + 1, tmp_path / "checkpoint")
         finally:
             left = driver.kill()
-        await_(lambda left=left: all(map(_ended, left)), 20.0)
+        await_(lambda left=left: all(map(_ended, left)), seconds=20.0)
     assert [hand.finish(PATIENCE) for hand in hands] == [ROWS // 2] * 2
     assert Driver(*given, ROWS, "once").process.wait(PATIENCE) == 0
     table = spark.read.parquet(str(tmp_path / "table"))
     assert table.count() == ROWS
     assert table.select("publisher", "epoch", "topic", "sequence").distinct().count() == ROWS
     assert table.select("msgid").distinct().count() == ROWS
-    await_(lambda: sum(map(waiting, hands)) == 0, 20.0)
+    await_(lambda: sum(map(waiting, hands)) == 0, seconds=20.0)

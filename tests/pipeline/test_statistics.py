@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc.pipeline.recording.journal import JournalRow
+from pzc import Notification
 from pzc.pipeline.snapshot import Tables
 
-from tests.pipeline.conftest import damage_content
+from tests.pipeline.conftest import damaged
 from tests.pipeline.following import DAY, START, Lab
 
 GAP = "epoch", "first_missing", "last_missing", "count"
@@ -22,7 +22,7 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
 
 
-def statistics(lab: Lab, rows: list[JournalRow]) -> dict[str, Any]:
+def statistics(lab: Lab, rows: list[Notification]) -> dict[str, Any]:
     """The one row of the table, after these rows."""
     lab.record(rows)
     lab.run()
@@ -30,7 +30,7 @@ def statistics(lab: Lab, rows: list[JournalRow]) -> dict[str, Any]:
     return found
 
 
-def without(rows: list[JournalRow], *missing: int) -> list[JournalRow]:
+def without(rows: list[Notification], *missing: int) -> list[Notification]:
     return [row for row in rows if row.sequence not in missing]
 
 
@@ -94,7 +94,7 @@ def test_duplicates_and_gaps_do_not_cancel(lab: Lab, sender: Any) -> None:
 
 def test_a_notification_in_quarantine_is_missing(lab: Lab, sender: Any) -> None:
     rows = sender.rows("v", range(5))
-    damage_content(rows[2].frames)
+    rows[2] = damaged(rows[2])
     assert statistics(lab, rows)["missing"] == 1
     assert lab.rows("gaps", *GAP) == [(7, 2, 2, 1)]
 

@@ -11,6 +11,7 @@ import pytest
 
 from pzc.pipeline.schema import compacted_name
 from pzc.pipeline.tables.interval_set import IntervalSet
+from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import Damage
 from pzc.pipeline.tables.unread import Found, Unread
 from pzc.protocol.errors import JournalError
@@ -31,7 +32,7 @@ def add(journal: Path, *numbers: int, recorder: str = "a") -> Path:
 
 
 def look(unread: Unread, most: int = 100, now: float = LATER, **done: list[int]) -> Found:
-    return unread.look({name: IntervalSet(runs) for name, runs in done.items()}, (), most, now)
+    return unread.look(State(offsets={name: IntervalSet(runs) for name, runs in done.items()}), most, now)
 
 
 def change(path: Path, content: bytes) -> None:
@@ -58,8 +59,8 @@ def test_each_segment_is_given_once_and_the_earliest_first(journal: Path) -> Non
 def test_no_further_segment_is_given_behind_so_many_rows(journal: Path) -> None:
     early, late = add(journal, 1, 2), add(journal, 5, 6, recorder="b")
     unread = Unread(journal)
-    assert names(unread.look({}, (), 100, LATER, rows=2)) == [early.name]
-    assert names(unread.look({}, (), 100, LATER, rows=1)) == [late.name]
+    assert names(unread.look(State(), 100, LATER, rows=2)) == [early.name]
+    assert names(unread.look(State(), 100, LATER, rows=1)) == [late.name]
 
 
 def test_what_is_handled_is_passed_over_without_a_look_at_its_bytes(journal: Path) -> None:
@@ -141,7 +142,7 @@ def test_a_damaged_segment_is_judged_again_once_when_its_time_is_to_come(journal
     unread = Unread(journal, settle=0.0)
 
     def judged() -> list[str]:
-        found = unread.look({}, [Damage(path.name, None, 0, "torn", found=0)], 100, LATER)
+        found = unread.look(State(damaged=[Damage(path.name, None, 0, "torn", found=0)]), 100, LATER)
         return [*(each.file for each in found.damaged), *names(found)]
 
     assert judged() == [path.name]
@@ -156,6 +157,6 @@ def test_a_copy_in_the_place_of_a_segment_that_was_given_and_was_damaged_is_give
     unread = Unread(journal)
     assert names(look(unread)) == [path.name]
     damage = Damage(path.name, 1, 0, "damaged within", found=path.stat().st_ctime_ns // 1000)
-    assert names(unread.look({}, [damage], 100, LATER)) == []
+    assert names(unread.look(State(damaged=[damage]), 100, LATER)) == []
     change(path, path.read_bytes())
-    assert names(unread.look({}, [damage], 100, LATER)) == [path.name]
+    assert names(unread.look(State(damaged=[damage]), 100, LATER)) == [path.name]

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pzc.protocol import serializers
 from pzc.protocol.errors import (
     ConfigError,
     LocalProtocolError,
@@ -110,11 +109,6 @@ def test_a_safe_serializer_accepts_only_safe_ones(name: str) -> None:
 @pytest.mark.parametrize("name", ["pickle", "pickle2", "buffers"])
 def test_another_serializer_accepts_every_family(name: str) -> None:
     assert default_accept(name) >= {"pickle", "json", "msgpack", "buffers"}
-
-
-@pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serializers, "_SERIALIZERS", dict(serializers._SERIALIZERS))
 
 
 def test_a_registered_serializer_is_used_and_an_unsafe_one_needs_a_signature() -> None:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from pzc import Agent, Protocol, Proxy, Server, Signal, close
 from pzc.testing import ShiftedClock
 
 from tests.contract.rigs.endpoints import free_endpoint
+from tests.contract.rigs.waiting import eventually
 
 KEY = "a key that both sides know"
 TIMEOUT = 20.0
@@ -31,10 +31,7 @@ Frames = list[bytes]
 
 def until(condition: Callable[[], object]) -> None:
     """Wait for what another thread or process is about to do."""
-    deadline, pause = time.monotonic() + TIMEOUT, threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        pause.wait(0.005)
+    eventually(condition)
 
 
 class Instrument:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from pzc import Agent, CallTimeout, Notification, Protocol, Subscription, block
 
 from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs.waiting import eventually
 
 WAYS = ("inproc", "unix", "tcp")
 OUTSIDE = ("unix", "tcp")
@@ -73,23 +73,9 @@ def read(subscription: Subscription, count: int) -> list[Any]:
     return [subscription.recv(TIMEOUT).content for _ in range(count)]
 
 
-def wait_until(condition: Callable[[], object], changed: threading.Condition | None = None) -> None:
+def wait_until(condition: Callable[[], object]) -> None:
     """Wait for a state of which nobody tells."""
-    until = threading.Event()
-    for _ in range(int(TIMEOUT / 0.005)):
-        if condition():
-            return
-        until.wait(0.005)
-    raise AssertionError("it did not come to pass")
-
-
-def eventually(ask: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
-    """What a function returns, once that is true."""
-    deadline, pause = time.monotonic() + timeout, threading.Event()
-    while not (found := ask()):
-        assert time.monotonic() < deadline, "it did not come about"
-        pause.wait(0.01)
-    return found
+    eventually(condition)
 
 
 SHORT = block(timeout=0.3)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+import pzc
 from pzc.testing import Result, command
 from pzc.testing.journals import Truth
 
@@ -38,6 +39,12 @@ def stored(tables: Path, name: str, *columns: str) -> list[tuple[Any, ...]]:
             rows = file.read(list(columns))
         found += zip(*(rows.column(column).to_pylist() for column in columns), strict=True)
     return found
+
+
+def rows(tables: Path, name: str, *columns: str) -> list[Any]:
+    """Values of one column of a snapshot, or tuples of several, in order."""
+    found = pzc.tables(tables)[name].to_table(list(columns)).to_pylist()
+    return sorted((row[columns[0]] if len(columns) == 1 else tuple(row.values()) for row in found), key=repr)
 
 
 def found(tables: Path) -> dict[str, int]:
