@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,27 @@ import pytest
 
 from pzc import CallTimeout, Protocol
 
-from tests.contract.rigs.calling import KEY, ServerProcess, proxied
+from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, proxied
+
+
+class Alarm(TimeoutError):
+    """What handlers of `signal.alarm` raise as a rule."""
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """A signal comes so many seconds later, and its handler raises."""
+
+    def handler(*_: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -42,3 +64,15 @@ def test_signals_that_come_all_the_time_keep_no_call_beyond_its_timeout(
         if thread.ident:
             thread.join()
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_timeout_that_an_alarm_raises_ends_a_call_at_once(tmp_path: Path, transport: str) -> None:
+    path = str(tmp_path / "notes")
+    with (
+        ServerProcess() as server,
+        proxied(server.endpoint, timeout=TIMEOUT, transport=transport, protocol=Protocol(KEY)) as proxy,
+    ):
+        proxy.write(path, "before")
+        with pytest.raises(Alarm), alarm(0.2):
+            proxy.stall(path, TIMEOUT / 2)
