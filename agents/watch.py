@@ -29,6 +29,7 @@ from ..transport import loops
 from ..transport.executor import NO_THREAD, Executor
 from ..transport.inherited import Stays, check_own, forked_since, forks
 from ..transport.settings import load
+from ..transport.threads import Condition
 from ..transport.timers import checked_wait
 from ..transport.wire import Protocol, chosen
 from .client.client import Client
@@ -87,7 +88,7 @@ class Watch(Stays, Iterator[NameChange]):
         self._pattern = pattern
         self._kind: Kind | None = kind
         self._executor = Executor("pzc-watch")
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._there: dict[Key, Entry] = {}
         self._waiting: deque[NameChange] = deque()
         self._calls: deque[NameChange] = deque()

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from pzc.transport.compiled import LANE, Lane
+from pzc.transport.compiled import LANE, Lane, LaneError
 
 from benchmarks.jobs import WrongResult
 from benchmarks.sample import Bench, add_request
@@ -43,7 +43,7 @@ def asking(connection: socket.socket) -> Callable[[], Any]:
 def answering(connection: socket.socket, bench: Bench) -> None:
     """Answer until the client hangs up."""
     lane = bare_lane(connection, asks=False)
-    with contextlib.suppress(ConnectionResetError):
+    with contextlib.suppress(LaneError):
         while True:
             for body, msgid, _, _ in lane.take(-1.0) or ():
                 request = pickle.loads(body)[2]

@@ -22,16 +22,18 @@ class Lane(Protocol):
     One thread may send while another receives. Timeouts are in seconds, for ever when negative, and with 0
     nothing is waited for.
 
-    =======================  ==================================================================
-    raises                   when
-    =======================  ==================================================================
-    TimeoutError             "late": no message came in time; "unsent": nothing went out in time
-    BrokenPipeError          the peer did not get the messages whole
-    ConnectionResetError     the peer hung up; all that came before was handed out
-    ConnectionAbortedError   "closed" here, or "forked" since
-    ValueError               "descriptor": one came with a message that has none; it is over
-    RuntimeError             another thread sends, or receives, at the same time
-    =======================  ==================================================================
+    ===============================  ==========================================================
+    raises                           when
+    ===============================  ==========================================================
+    `LaneError` of "late"            no message came in time
+    "unsent"                         nothing went out in time
+    "broken"                         the peer did not get the messages whole
+    "gone"                           the peer hung up; all that came before was handed out
+    "closed", "forked"               closed here, or forked since
+    "descriptor"                     one came with a message that has none; it is over
+    RuntimeError                     another thread sends, or receives, at the same time
+    what the handler raised          a signal came; a message that was being taken is lost
+    ===============================  ==========================================================
 
     Attributes:
         at, have: the same number when nothing is left that was received, and not taken or handed over.
@@ -130,6 +132,14 @@ _compiled, _ = _choose("_prover")
 
 LANE: NewLane | None = _lane and _lane.Lane
 """What makes compiled lanes, or None; `WHICH` is what `pzc version` says about that."""
+
+
+class _Never(Exception):
+    """Of a lane that is not there."""
+
+
+LaneError: type[Exception] = _lane.LaneError if _lane else _Never
+"""What ends an operation of a lane, in one word; what a signal's handler raises is never one."""
 
 
 def _prover(key: Key, ids: MessageIds) -> Prover:

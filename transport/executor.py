@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from ..protocol import limits
 from ..protocol.errors import AgentClosed, LocalLimit
-from .threads import begin
+from .threads import Condition, begin
 
 logger = logging.getLogger("pzc.dispatch")
 
@@ -76,7 +76,7 @@ class Executor:
         self._spare = spare
         self._waiting: deque[Callable[[], object]] = deque()
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = Condition(self._lock)
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._active = 0  # functions that run and are not stalled

@@ -333,16 +333,16 @@ static int push(Lane *l, const unsigned char *data, size_t size, size_t *done, W
 
 /* ---- Python --------------------------------------------------------------------------------------------- */
 
+static PyObject *lane_error;     /* a type of its own, which no handler of a signal raises */
+
 static PyObject *fail(Lane *l, int why) {
-    const struct { PyObject *type; const char *word; } said[] = {
-        [LATE] = {PyExc_TimeoutError, "late"}, [UNSENT] = {PyExc_TimeoutError, "unsent"},
-        [GONE] = {PyExc_ConnectionResetError, "gone"}, [BROKEN] = {PyExc_BrokenPipeError, "unsent"},
-        [CLOSED] = {PyExc_ConnectionAbortedError, "closed"}, [FORKED] = {PyExc_ConnectionAbortedError, "forked"},
-        [STRAY] = {PyExc_ValueError, "descriptor"}};
+    static const char *const said[] = {
+        [LATE] = "late", [UNSENT] = "unsent", [GONE] = "gone", [BROKEN] = "broken", [CLOSED] = "closed",
+        [FORKED] = "forked", [STRAY] = "descriptor"};
     if (why == SIGNAL) return NULL;         /* what its handler raised is set */
     if (l->closed && why != FORKED) why = CLOSED;
     if (why > FORKED) shutdown(l->fd, SHUT_RDWR);
-    PyErr_SetString(said[why].type, said[why].word);
+    PyErr_SetString(lane_error, said[why]);
     return NULL;
 }
 
@@ -614,7 +614,9 @@ PyMODINIT_FUNC PyInit__lane(void) {
     crypto_find();
     pthread_atfork(NULL, NULL, forked);
     PyObject *m = PyModule_Create(&module), *type = m ? PyType_FromSpec(&lane_spec) : NULL;
-    int bad = !type || PyModule_AddObjectRef(m, "Lane", type) || PyModule_AddIntConstant(m, "LIMIT", INLINE)
+    lane_error = PyErr_NewException("pzc.transport._lane.LaneError", NULL, NULL);
+    int bad = !type || PyModule_AddObjectRef(m, "Lane", type) || PyModule_AddObjectRef(m, "LaneError", lane_error)
+              || PyModule_AddIntConstant(m, "LIMIT", INLINE)
               || PyModule_AddStringConstant(m, "CRYPTO", crypto.name ? crypto.name : "");
     Py_XDECREF(type);
     if (bad) Py_CLEAR(m);

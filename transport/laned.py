@@ -24,7 +24,7 @@ from ..protocol.errors import AgentClosed, RemoteProtocolError
 from ..protocol.frames import Buffer
 from ..protocol.message import Message
 from ..protocol.session import Session
-from .compiled import LANE, LIMIT, Lane
+from .compiled import LANE, LIMIT, Lane, LaneError
 from .exchange import Otherwise, UnixExchange, refuse
 from .stream import Stream
 from .unix import FOREVER, RECEIVING, SENDING, SLICE
@@ -77,7 +77,7 @@ class Laned(UnixExchange):
         """Let the stream read on: the next message is not for the lane."""
         try:
             unread = self._lane.unread()
-        except OSError as exc:  # closed meanwhile
+        except LaneError as exc:  # closed meanwhile
             self._fail(exc)
         self.stream.go_on(*unread)
         self._in_stream = True
@@ -97,14 +97,11 @@ class Laned(UnixExchange):
             if left < 0.0:
                 left = 0.0
             found = self._lane.ask(body, left, SLICE if left > SLICE else left)
-        except TimeoutError as exc:
-            if exc.args[0] == "unsent":
-                self._fail(exc)
-            self._note_sent()
-            return self.receive(deadline, closed)
-        except (OSError, ValueError) as exc:
-            if not isinstance(exc, BrokenPipeError):
+        except LaneError as exc:
+            if exc.args[0] not in ("unsent", "broken"):
                 self._note_sent()
+            if exc.args[0] == "late":
+                return self.receive(deadline, closed)
             self._fail(exc, RECEIVING if self.sent else SENDING)
         except BaseException:
             self._note_sent()
@@ -140,7 +137,7 @@ class Laned(UnixExchange):
             try:
                 message = body if answers is None else (body, answers.msgid)
                 return self._lane.post((message,), left if left > 0 else _AT_ONCE)[0][0]
-            except OSError as exc:
+            except LaneError as exc:
                 self._fail(exc, SENDING)
 
     def send_many(
@@ -158,7 +155,7 @@ class Laned(UnixExchange):
         with self._sending:
             try:
                 return self._lane.post(given, max(_AT_ONCE, deadline - monotonic()))[0]
-            except OSError as exc:
+            except LaneError as exc:
                 self._fail(exc, SENDING)
 
     def push(self, packed: tuple[str, Buffer], answers: Message | None, fd: int = -1) -> bool:
@@ -170,7 +167,7 @@ class Laned(UnixExchange):
                 if pipe is not None and pipe.ready:
                     try:
                         _, rest = self._lane.post((body if answers is None else (body, answers.msgid),), 0.0)
-                    except OSError:
+                    except LaneError:
                         pipe.end()
                         return False
                     if rest:
@@ -203,12 +200,12 @@ class Laned(UnixExchange):
             try:
                 wait = -1.0 if deadline == FOREVER else max(0.0, min(SLICE, deadline - monotonic()))
                 found = self._lane.take(wait)
-            except TimeoutError:
+            except LaneError as exc:
+                if exc.args[0] != "late":
+                    self._fail(exc)
                 if monotonic() < deadline:
                     continue
                 raise self.stream.late(RECEIVING) from None
-            except (OSError, ValueError) as exc:
-                self._fail(exc)
             if found is None:
                 self._turn_to_stream()
             else:
@@ -222,11 +219,11 @@ class Laned(UnixExchange):
         if not (self._taken or self._in_stream):
             try:
                 found = lane.take(0.0)
-            except TimeoutError:
+            except LaneError as exc:
+                if exc.args[0] != "late":
+                    self._fail(exc)
                 self.more = False
                 return came
-            except (OSError, ValueError) as exc:
-                self._fail(exc)
             if found is not None:
                 for plain in found:
                     came.append(plain[0] if plain[1] == of else self.session.take(plain))
@@ -254,15 +251,15 @@ class Laned(UnixExchange):
         if message is not None:
             self._taken.append(message)
 
-    def _fail(self, error: OSError | ValueError, direction: int = RECEIVING) -> NoReturn:
+    def _fail(self, error: Exception, direction: int = RECEIVING) -> NoReturn:
         """Close the stream as well, and say what happened to the lane."""
-        stream = self.stream
-        if isinstance(error, ConnectionAbortedError):
+        stream, word = self.stream, error.args[0]
+        if word in ("closed", "forked"):
             stream.close()
         stream.lose()
-        if isinstance(error, ValueError):
-            raise RemoteProtocolError(f"{stream.peer} sent a {error.args[0]} that cannot be") from None
-        if isinstance(error, TimeoutError):
+        if word == "descriptor":
+            raise RemoteProtocolError(f"{stream.peer} sent a {word} that cannot be") from None
+        if word == "unsent":
             raise stream.late(SENDING) from None
         raise stream.gone(direction) from None
 

@@ -102,7 +102,11 @@ class Loop:
         self._calls.append(function)
         if not self._awake:
             self._awake = True
-            self._wake()
+            try:
+                self._wake()
+            except BaseException:  # of a signal's handler: nobody else would ring
+                self._wake()
+                raise
 
     def _wake(self) -> None:
         with self._pipe, contextlib.suppress(BlockingIOError):

@@ -105,6 +105,8 @@ class Stream(UnixEnd):
             (data,) = compose(frames)
             try:
                 sent = self._send_bytes(data, NO_WAIT)
+            except TimeoutError:  # of a signal's handler: it may have gone
+                raise
             except OSError:
                 sent = 0
             if sent != len(data):
@@ -133,6 +135,8 @@ class Stream(UnixEnd):
                     self._rest, rights, flags, _ = self._receive_bytes(
                         INLINE, _ONE_FD, _CLOEXEC if left > QUICK else _TAKE
                     )
+                except TimeoutError:  # of a signal's handler: something may have been read
+                    raise
                 except OSError:
                     rights, flags = (), _CLOEXEC
                 if rights or flags != _CLOEXEC:

@@ -79,6 +79,9 @@ class UnixEnd:
                 return self._socket.sendmsg(parts, rights, NO_WAIT)
         except BlockingIOError:
             return 0
+        except TimeoutError:  # as in `_wait`; what went is not known
+            self._end()
+            raise
         except OSError as exc:
             self._end()
             raise self.gone(SENDING) from exc
@@ -140,6 +143,8 @@ class UnixEnd:
                 if left <= 0:
                     raise self.late(direction) from None
                 self._ready(direction, min(left, SLICE))
+            except TimeoutError:  # of a signal's handler: a Unix socket knows none
+                raise
             except OSError as exc:
                 raise self.gone(direction) from exc
         if self._ended:

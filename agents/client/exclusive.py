@@ -35,6 +35,7 @@ from ...protocol.errors import CallTimeout, PeerLost, Refused, RemoteProtocolErr
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
 from ...protocol.shown import shown
+from ...transport.threads import Condition
 from .interfaces import Served
 
 logger = logging.getLogger("pzc.proxy")
@@ -62,25 +63,26 @@ class Exclusive:
         self.used = self.lost = self._held = False
         self._count = 0
         self._owner = ""
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()  # `release` tells who has not got it
         self._let_go: Callable[[], object] = _nothing
         self._counting = threading.Lock()
-        self._calls = threading.Condition(self._counting)
-        self._running = 0
+        self._calls = Condition(self._counting)
+        self._running: dict[int, dict[str, Any]] = {}  # options, by their identity
         self._returning = False
 
     def begin_call(self, options: dict[str, Any]) -> bool:
         """Say in the options of a call that it relies on the lock; True when it does, until `end_call`."""
         with self._counting:
             held = self._held
-            self._running += held
             options["lock" if held else "as"] = self.token
+            if held:
+                self._running[id(options)] = options
             return held
 
-    def end_call(self, _: object = None) -> None:
-        """A call that carried the token is over; any thread."""
+    def end_call(self, options: dict[str, Any]) -> None:
+        """A call that carried the token is over, or was not begun; any thread."""
         with self._counting:
-            self._running -= 1
+            self._running.pop(id(options), None)
             if self._returning:
                 self._calls.notify_all()
 
@@ -95,25 +97,26 @@ class Exclusive:
             LockedBy: when somebody else still has it after ``wait`` seconds.
             CallTimeout, PeerLost, RoleRefused: as a call.
         """
-        self._enter(served.timeout + terms["wait"])
         try:
+            self._enter(served.timeout + terms["wait"])
             if self.lost or not self._count:
                 peer = served.need("be locked")
                 self.used = True
-                self._owner = self._take(served, peer, {"pzc": "lock", "token": self.token, **terms})
-                self._let_go()
-                self._let_go = served.client.heartbeat.hold(peer)
-                self._held, self.lost = True, False
+                self._take(served, peer, {"pzc": "lock", "token": self.token, **terms})
             self._count += 1
             return self._owner
         finally:
-            self._mutex.release()
+            try:  # noqa: SIM105 -- in one step, as whoever is interrupted before it holds it for ever
+                self._mutex.release()
+            except RuntimeError:  # it was not had
+                pass
 
     def _enter(self, timeout: float) -> None:
+        """Have the mutex; whoever is interrupted here cannot know whether he has it, and tries to let go."""
         if not self._mutex.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
             raise CallTimeout("another thread of this process is still taking or returning this lock")
 
-    def _take(self, served: Served, peer: Peer, request: dict[str, Any]) -> str:
+    def _take(self, served: Served, peer: Peer, request: dict[str, Any]) -> None:
         try:
             reply = self._queue(served, peer, request) if request["wait"] > 0 else served.ask(request)
             owner = as_table(reply.content).get("owner")
@@ -121,11 +124,13 @@ class Exclusive:
                 raise RemoteProtocolError(
                     f"{served.endpoint} did not say whose the lock is: {shown(reply.content, 200)}"
                 )
+            self._let_go()
+            self._let_go = served.client.heartbeat.hold(peer)
         except BaseException as exc:
             if not isinstance(exc, Refused):
                 self._withdraw(served)
             raise
-        return owner
+        self._owner, self._held, self.lost = owner, True, False
 
     def _withdraw(self, served: Served) -> None:
         """The lock may have been granted in an answer that was lost: give that one back.
@@ -140,14 +145,15 @@ class Exclusive:
         """Wait at the server for the lock; its death or restart is noticed long before ``wait`` is over."""
         answer: Future[Reply] = Future()
         timeout = served.timeout + request["wait"]
+        until = time.monotonic() + timeout + _LATE
         lost = partial(_fail, answer)
         let_go = served.client.heartbeat.hold(peer, lost=lost, patience=served.timeout)
         asked = served.client.submit_to(peer, request, timeout)
         asked.add_done_callback(partial(_pass_on, served, answer, request["token"]))
         try:
-            return answer.result(timeout + _LATE)
+            return answer.result(until - time.monotonic())
         except TimeoutError as exc:
-            if isinstance(exc, CallTimeout):
+            if answer.done() or time.monotonic() < until:  # a CallTimeout, or of a signal's handler
                 raise
             raise CallTimeout(f"{served.endpoint} said nothing about the lock within {timeout:g} s") from exc
         finally:
@@ -163,27 +169,32 @@ class Exclusive:
         Raises:
             CallTimeout, PeerLost: as a call; the lock then ends with its time to live.
         """
-        self._enter(served.timeout)
         try:
+            self._enter(served.timeout)
             self._count = max(0, self._count - 1)
             if self._count or not self._held:
                 return
             deadline = time.monotonic() + served.timeout
-            with self._calls:
-                self._held, self._returning = False, True
-                self._calls.wait_for(lambda: not self._running, served.timeout)
-                self._returning = False
-            self._forget()
-            left = max(_LEAST, deadline - time.monotonic())
             try:
+                with self._calls:
+                    self._held, self._returning = False, True
+                    self._calls.wait_for(lambda: not self._running, served.timeout)
+                    self._returning = False
+                    self._running.clear()  # nobody waits for it again
+                self._forget()
+                left = max(_LEAST, deadline - time.monotonic())
                 reply = served.ask({"pzc": "unlock", "token": self.token}, left)
             except BaseException:
+                self._forget()
                 self._withdraw(served)
                 raise
             if as_table(reply.content).get("held") is not True:
                 logger.warning("the lock of %s was lost before it was given back", served.endpoint)
         finally:
-            self._mutex.release()
+            try:  # noqa: SIM105
+                self._mutex.release()
+            except RuntimeError:
+                pass
 
     def _forget(self) -> None:
         self._held = self.lost = False

@@ -37,6 +37,7 @@ from ...protocol.peer import Peer
 from ...protocol.reply import reply_of
 from ...transport.counters import Counters
 from ...transport.loop import Loop
+from ...transport.threads import Condition
 from ...transport.timers import LATE, Timer
 from ...transport.watch import LINGER_MS
 from .connection import RUNNING, Sealed, is_running
@@ -102,7 +103,7 @@ class Pipeline:
         # Reentrant: a finalizer may run in the middle of anything, and tell a peer something.
         self._order = threading.RLock()
         self._writing = threading.Lock()
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._awake = self._alive = self._asked_over = self._held = False
         self._look_at = math.inf
         self._alarm: Timer | None = None

@@ -139,15 +139,16 @@ class ServedObject:
         """
         if self._closed:
             self._refuse_closed()
-        relies = self.exclusive.used and self.exclusive.begin_call(options)
         try:
+            if self.exclusive.used:
+                self.exclusive.begin_call(options)
             return self.client.call(self, action, options, terms, abort)
         except SerializerRefused as error:
             explain(error, options)
             raise
         finally:
-            if relies:
-                self.exclusive.end_call()
+            if "lock" in options:
+                self.exclusive.end_call(options)
 
     def request_later(self, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Pending:
         """As `request`, without waiting; never blocks. The future of a one-way call ends when it was sent."""
@@ -158,10 +159,10 @@ class ServedObject:
             future = self.client.submit(self, action, options, terms)
         except BaseException:
             if relies:
-                self.exclusive.end_call()
+                self.exclusive.end_call(options)
             raise
         if relies:
-            future.when_done(self.exclusive.end_call)
+            future.when_done(lambda _: self.exclusive.end_call(options))
         return future
 
     def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from random import random
@@ -37,6 +36,7 @@ from ...protocol.keyring import Role
 from ...transport import loops
 from ...transport.loop import Timer
 from ...transport.tables import Table
+from ...transport.threads import Condition
 from ...transport.wire import Protocol
 from ..interfaces import NewClient
 from .multicast import MulticastSockets
@@ -70,13 +70,13 @@ class _News(Table):
 
     def begin(self) -> None:
         super().begin()
-        self.changed = threading.Condition(threading.RLock())
+        self.changed = Condition()
 
 
 _news = _News()
 
 
-def changed() -> threading.Condition:
+def changed() -> Condition:
     """Guards what every participant of the process knows; notified after every event."""
     return _news.changed
 

@@ -43,6 +43,7 @@ from ...protocol.errors import (
     UnknownName,
 )
 from ...transport.tables import Table
+from ...transport.threads import Condition
 from ..interfaces import Sources
 from .connections import Connections
 from .discovering import ANSWERED
@@ -77,7 +78,7 @@ class Watching:
         self._busy: set[str] = set()
         self._away: dict[str, float] = {}  # since when, monotonic
         self._refused: set[str] = set()
-        self._idle = threading.Condition(self._lock)
+        self._idle = Condition(self._lock)
         self._closed = threading.Event()
         self._due = False
 

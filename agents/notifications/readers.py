@@ -20,6 +20,7 @@ from ...protocol.errors import AgentClosed, ConfigError
 from ...protocol.shown import printable
 from ...transport.executor import NO_THREAD
 from ...transport.loop import Loop
+from ...transport.threads import Condition
 from .broadcast import Broadcast
 from .links.subscribers import Subscribers
 
@@ -63,7 +64,7 @@ class Readers:
         self._act = act
         self._run = run
         self._acted = 0
-        self._acted_upon = threading.Condition()
+        self._acted_upon = Condition()
         self._closed = False
         self._lock = threading.Lock()
         self._told: dict[str, tuple[OnReaders, tuple[str, ...]]] = {}

@@ -38,6 +38,7 @@ from ...protocol.errors import (
 )
 from ...protocol.quotas import Shares
 from ...transport.executor import CLOSE_TIMEOUT, Executor
+from ...transport.threads import Condition
 
 STOPPING = "this agent is being stopped; the request was not executed"
 NO_THREAD = "this agent has no thread left to run it; end what is not needed, or raise the limit (ulimit -u)"
@@ -159,7 +160,7 @@ class Lane:
         self._running: dict[QueueEntry, int] = {}  # and the thread that works
         self._proofs: dict[tuple[str, str], int] = {}  # of what is not quick, or was not
         self._quick: set[tuple[str, str]] = set()
-        self._idle = threading.Condition(self._lock)
+        self._idle = Condition(self._lock)
         self._closed = False
         self._workers = Executor(f"pzc-lane {name}".strip(), threads=concurrency)
 

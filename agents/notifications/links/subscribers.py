@@ -31,6 +31,7 @@ from ....protocol.records import Record, Records
 from ....shm.ring import BUFFERS, Ring
 from ....transport.counters import Counters
 from ....transport.loop import Loop
+from ....transport.threads import Condition
 from ....transport.wire import Protocol
 from ..declared import Declared
 from .admission import Admission
@@ -87,7 +88,7 @@ class Subscribers:
         self.withdrawn: set[str] = set()
         self._loop = loop
         self._counters = counters
-        self.changed = threading.Condition(self.lock)
+        self.changed = Condition(self.lock)
         self.routes = Routes(
             self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pzc.protocol.keyring import Key
 from pzc.transport import framing
+from pzc.transport.compiled import LaneError
 
 from tests.effort import many
 from tests.transport.lane.ends import KEY, NEVER, Python, ask, lane, lanes, soon, wire
@@ -166,7 +167,7 @@ def test_messages_are_whole_however_they_are_cut(bodies: list[bytes], data: st.D
             try:
                 while True:
                     got.extend(each[:2] for each in answers.take(0.0))
-            except TimeoutError:
+            except LaneError:
                 pass
     assert got == list(zip(bodies, ids, strict=True))
 
@@ -178,7 +179,7 @@ def test_a_message_comes_byte_by_byte() -> None:
     with wire(False) as (answers, other):
         for byte in raw[:-1]:
             other.sendall(bytes((byte,)))
-            with pytest.raises(TimeoutError):
+            with pytest.raises(LaneError, match="late"):
                 answers.take(0.0)
         other.sendall(raw[-1:])
         assert answers.take(0.0)[0][:2] == (b"hello", msgid)
@@ -187,7 +188,7 @@ def test_a_message_comes_byte_by_byte() -> None:
 def test_late_replies_are_skipped() -> None:
     with lanes() as (asks, answers):
         for number in range(3):
-            with pytest.raises(TimeoutError):
+            with pytest.raises(LaneError, match="late"):
                 ask(asks, b"%d" % number, 0.0)
         requests = answers.take(5.0)
         answers.post([(b"late", msgid) for _, msgid, _, _ in requests], 5.0)
@@ -201,7 +202,7 @@ def test_late_replies_are_skipped() -> None:
 
 def test_a_note_comes_before_the_reply() -> None:
     with lanes() as (asks, answers):
-        with pytest.raises(TimeoutError):
+        with pytest.raises(LaneError, match="late"):
             ask(asks, b"x", 0.0)
         [(_, msgid, _, _)] = answers.take(5.0)
         assert asks.msgid == msgid
@@ -256,7 +257,7 @@ def test_an_ask_stops_before_the_unusual_and_waits_on_behind_it() -> None:
     one, other = socket.socketpair()
     c, python = lane(one, True), Python(other, False, KEY)
     try:
-        with pytest.raises(TimeoutError):
+        with pytest.raises(LaneError, match="late"):
             ask(c, b"x", 0.0)
         request = python.receive()
         python.send(b"{}", request, "json")
