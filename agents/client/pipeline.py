@@ -1,8 +1,7 @@
 """Pipeline: the requests to one peer that nobody waits for now, many of them in flight.
 
-They go over ZeroMQ, and over a Unix connection of their own once there is one (see `.many`). They are written
-in their order, as many as wait at once, by whoever may write just now: a thread that submits while nothing is
-under way, or many wait; else the I/O thread, when it can, or some have arrived. Replies are found by ids::
+They go over ZeroMQ, and over a Unix connection of their own once there is one (see `.many`), in their order,
+as many as wait at once: written by a thread that submits, or else by the I/O thread. Replies come by ids::
 
     request    event                                          next
     -          submit                                         waiting
@@ -389,11 +388,11 @@ class Pipeline:
         with self._order:
             self.closed = True
             transport, self._transport = self._transport, self._zmq
+        pending = self._pending.copy()
         if isinstance(transport, UnixTransport):
             transport.close()
-        pending = self._pending.copy()
-        recent = time.monotonic() - self._told < LINGER_MS / 1000 or any(each.detached for each in pending)
-        self._zmq.close(LINGER_MS if recent else 0)  # libzmq goes on delivering what nobody waits for
+        detached = any(each.detached for each in pending)  # libzmq goes on delivering what nobody waits for
+        self._zmq.close(LINGER_MS if detached or time.monotonic() - self._told < LINGER_MS / 1000 else 0)
         for entry in pending:
             if self.remove(entry):
                 entry.fail(error())
