@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 import threading
@@ -13,7 +14,6 @@ from typing import Any
 
 import pytest
 
-import pzc
 from pzc import CallTimeout, Protocol, lock
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, proxied
@@ -41,7 +41,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
 def interrupted(function: Callable[[], object], number: int) -> bool:
     """Call it, and interrupt it where so many functions of pzc have begun; whether it was, before it was over."""
-    left, ours = number, (str(Path(pzc.__file__).parent), threading.__file__)
+    left, ours = number, (str(Path(inspect.getfile(Protocol)).parents[1]), threading.__file__)
 
     def trace(frame: FrameType, event: str, _: object) -> None:
         nonlocal left
