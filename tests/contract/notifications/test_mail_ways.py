@@ -125,7 +125,7 @@ def test_what_a_reader_gives_up_itself_is_no_loss(timings: Callable[..., None]) 
         publisher.publish("t", 1)
         assert read(stays, 1) == [1]
         wait_until(lambda: waiting(publisher) == 0)
-        assert (leaves.dropped, stays.dropped) == (0, 0)
+        assert not stays.dropped  # of the other one what had come is dropped at its end
         assert "mailbox_messages_unwanted" not in publisher.counters.as_dict()
 
 
