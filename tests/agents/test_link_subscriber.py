@@ -95,6 +95,23 @@ def test_what_is_published_behind_a_look_that_found_nothing_is_sent() -> None:
     assert [len(notify.runs) for notify in transport.sent] == [1]
 
 
+def test_what_a_transport_would_take_again_behind_a_look_that_found_it_full_is_sent() -> None:
+    lock: Any = Between()
+    subscriber, transport = LinkSubscriber("link", Identity("", "agent"), True, lock, Ring(1), 0.0), Kept()
+    follow(subscriber, 1, "t")
+    subscriber.attach(transport, 0)
+    subscriber.post(Published("t", "", 1, "msgpack", b"\1", number=1), subscriber.queue.matching("t", ""), ())
+    transport.ready = False
+
+    def empty() -> None:
+        transport.ready = True
+        subscriber.flush()  # as the I/O thread, which finds that somebody sends
+
+    lock.others.append(empty)
+    subscriber.flush()
+    assert [len(notify.runs) for notify in transport.sent] == [1]
+
+
 def test_of_a_topic_that_nobody_wants_any_more_nothing_is_left(subscriber: LinkSubscriber) -> None:
     for number in range(100):
         follow(subscriber, number, f"t{number}")

@@ -245,7 +245,7 @@ class Subscriber(ABC):
             finally:
                 self.sending.release()
             with self._lock:
-                if not len(self.queue) or not more:
+                if not len(self.queue) or not (self._takes() if more is None else more):
                     return
 
     def beat(self, now: float) -> None:
@@ -257,12 +257,17 @@ class Subscriber(ABC):
                 self.sending.release()
             self.flush()  # whoever came meanwhile relies on it
 
-    def _send(self, make: Callable[[Transport], Batch | None]) -> bool:
-        """Send what is made; whether it may be looked for more."""
+    def _takes(self) -> Transport | None:
+        """The transport when it would take a message; with the lock."""
+        transport = self.transport
+        return None if transport is None or not transport.ready or self.ended else transport
+
+    def _send(self, make: Callable[[Transport], Batch | None]) -> bool | None:
+        """Send what is made; whether it may be looked for more, None as long as the transport takes nothing."""
         with self._lock:
-            transport = self.transport
-            if transport is None or not transport.ready or self.ended:
-                return False
+            transport = self._takes()
+            if transport is None:
+                return None
             made = make(transport)
             if made is None:
                 return not len(self.queue)  # else it may not go now
