@@ -12,7 +12,7 @@ import pytest
 from pzc import Agent, LocalLimit, Protocol
 from pzc.pipeline.tables.alerts import TOPIC, WAITING, Alerts
 
-from tests.contract.rigs.scarcity import no_threads
+from tests.pipeline.scarcity import no_threads
 
 
 @pytest.fixture

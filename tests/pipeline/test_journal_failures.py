@@ -19,9 +19,9 @@ from pzc.pipeline.storage import Storage
 from pzc.protocol.errors import JournalError
 from pzc.testing import FakeClock
 
-from tests.contract.rigs.scarcity import no_threads
 from tests.effort import many
 from tests.pipeline.conftest import a_row, append, sequences
+from tests.pipeline.scarcity import no_threads
 
 
 def test_a_directory_that_comes_back_gets_everything(tmp_path: Path, clock: FakeClock) -> None:

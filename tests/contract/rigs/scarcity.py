@@ -1,27 +1,11 @@
-"""A process that has no descriptors or threads left, for tests of what it does then."""
+"""A process that has no descriptors left, for tests of what it does then."""
 
 from __future__ import annotations
 
 import os
 import resource
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 ROOM = 64  # numbers below the lowered limit that are sure to be free, until they are taken
-
-_BEYOND = 1 << 46
-"""Bytes that no stack can have."""
-
-
-@contextmanager
-def no_threads() -> Iterator[None]:
-    """No thread can be started by this process."""
-    before = threading.stack_size(_BEYOND)
-    try:
-        yield
-    finally:
-        threading.stack_size(before)
 
 
 class Hog:
