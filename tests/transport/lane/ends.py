@@ -21,13 +21,14 @@ from pzc.transport import compiled
 from pzc.transport.stream import Stream
 
 LANE: Any = compiled.LANE
+LaneError = compiled.LaneError
 if os.environ.get("LANE_UNDER_TEST"):  # one that was built for this run, with sanitizers
     loader = importlib.machinery.ExtensionFileLoader("_lane", os.environ["LANE_UNDER_TEST"])
     spec = importlib.util.spec_from_loader("_lane", loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
-    LANE = module.Lane
+    LANE, LaneError = module.Lane, module.LaneError
 
 ASKER, ANSWERER, NONCE = "a" * 32, "b" * 32, "/" + "0f" * 16
 ASKER_EPOCH, ANSWERER_EPOCH = 0xAAAA0001, 0xBBBB0002

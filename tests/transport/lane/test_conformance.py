@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from pzc.protocol.keyring import Key
 from pzc.transport import framing
-from pzc.transport.compiled import LaneError
 
 from tests.effort import many
-from tests.transport.lane.ends import KEY, NEVER, Python, ask, lane, lanes, soon, wire
+from tests.transport.lane.ends import KEY, NEVER, LaneError, Python, ask, lane, lanes, soon, wire
 
 KEYS = pytest.mark.parametrize("key", [KEY, None], ids=["signed", "without keys"])
 BODIES = pytest.mark.parametrize("size", [4, 300, 4096, 1 << 16])

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pzc.transport.compiled import LaneError
-
-from tests.transport.lane.ends import ask, lane, lanes, recorded, wire
+from tests.transport.lane.ends import LaneError, ask, lane, lanes, recorded, wire
 
 
 def descriptors() -> int:

@@ -10,9 +10,8 @@ import pytest
 from pzc.protocol.errors import PzcError
 from pzc.protocol.keyring import Key
 from pzc.transport import framing
-from pzc.transport.compiled import LaneError
 
-from tests.transport.lane.ends import KEY, Python, ask, recorded, recorded_reply, wire
+from tests.transport.lane.ends import KEY, LaneError, Python, ask, recorded, recorded_reply, wire
 
 OTHER = Key("another secret of the lab", "mallory")
 
