@@ -285,6 +285,9 @@ class Loop:
                 if self._leader != mine:
                     return
         self._leader = 0  # another thread may get its number
+        with self._pipe:
+            self._ended = True
+            self._bell.close()
 
     def disown(self) -> None:
         """The process was forked: in the child, no thread is this one's."""
@@ -369,9 +372,6 @@ class Loop:
             self._stand_by.join(STOP_TIMEOUT)
         if self._owns:
             self._end_context()
-        with self._pipe:
-            self._ended = True
-            self._bell.close()
 
     def _end_context(self) -> None:
         """End the context behind its sockets; each is closed by who uses it, as libzmq demands."""

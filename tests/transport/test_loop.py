@@ -13,6 +13,7 @@ from pzc import AgentClosed, CallTimeout, ConfigError
 from pzc.transport import loops
 from pzc.transport.loop import Loop
 
+from tests.contract.rigs.alarms import Alarm, alarm
 from tests.contract.rigs.calling import TIMEOUT, run_in_fork, until
 
 
@@ -279,3 +280,16 @@ def test_what_a_loop_is_asked_for_is_done_though_it_cannot_wait_any_more() -> No
     ending.join(TIMEOUT)
     assert not ending.is_alive()
     loop.end()
+
+
+def test_a_loop_whose_end_was_interrupted_ends_and_does_all_that_it_was_asked_for() -> None:
+    """Python's `join` takes a thread for over from then on."""
+    loop, may, done = Loop("pzc-io"), threading.Event(), threading.Event()
+    loop.call(lambda: may.wait(TIMEOUT))
+    with pytest.raises(Alarm), alarm(0.1):
+        loop.end()
+    loop.call(done.set)
+    loop.end()
+    may.set()
+    assert done.wait(TIMEOUT)
+    assert not loop.errors

@@ -6,8 +6,7 @@ import inspect
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,27 +15,8 @@ import pytest
 
 from pzc import CallTimeout, Protocol, lock
 
+from tests.contract.rigs.alarms import Alarm, alarm
 from tests.contract.rigs.calling import KEY, TIMEOUT, ServerProcess, proxied
-
-
-class Alarm(TimeoutError):
-    """What handlers of `signal.alarm` raise as a rule."""
-
-
-@contextmanager
-def alarm(seconds: float) -> Iterator[None]:
-    """A signal comes so many seconds later, and its handler raises."""
-
-    def handler(*_: object) -> None:
-        raise Alarm
-
-    before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def interrupted(function: Callable[[], object], number: int) -> bool:
