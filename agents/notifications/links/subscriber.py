@@ -263,7 +263,7 @@ class Subscriber(ABC):
         return None if transport is None or not transport.ready or self.ended else transport
 
     def _send(self, make: Callable[[Transport], Batch | None]) -> bool | None:
-        """Send what is made; whether it may be looked for more, None as long as the transport takes nothing."""
+        """Send what is made; whether it may be looked for more, None while the transport takes nothing."""
         with self._lock:
             transport = self._takes()
             if transport is None:
