@@ -150,7 +150,7 @@ def test_answers_that_nobody_reads_have_a_bound_and_whoever_reads_is_answered() 
             assert len(camera.frame()) == 1 << 20
             answers = [peer.receive() for _ in range(60)]
         assert len(answers[0][3]) > 1 << 20
-        assert b"unsent_per_key" in answers[-1][3]
+        assert sum(b"unsent_per_key" in each[3] for each in answers) > 20
         with RawPeer(server.rep_endpoint, zmq.DEALER) as peer:
             for _ in range(4):
                 peer.socket.send_multipart([b"", *request_for(server, request)])
