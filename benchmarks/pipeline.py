@@ -172,7 +172,7 @@ def following(
     wall = (per_row[most].wall / rows[most]) / (per_row[least].wall / rows[least])
     cpu = (per_row[most].cpu / rows[most]) / (per_row[least].cpu / rows[least])
     name = f"time per row, {least // MILLION} → {most // MILLION} M rows"
-    found.append(Row(name, f"wall {wall:.2f}, CPU {cpu:.2f}", "≤ 1.3 times", wall <= 1.3))
+    found.append(Row(name, f"wall {wall:.2f}, CPU {cpu:.2f}", "≤ 1.1 times", wall <= 1.1))
     return found
 
 
