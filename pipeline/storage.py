@@ -90,11 +90,14 @@ def lock_file(path: Path, busy: str, wait: float = 0.0, *, shared: bool = False)
         return os.open(name, flags | os.O_CREAT, FILE)
 
     file = mine(lambda: FileIO(path, "r+", opener=opener))
-    while not _lock(file, shared):
-        if time.monotonic() >= deadline:
-            file.close()
-            raise JournalError(busy)
-        pause.wait(_LOOK)
+    try:
+        while not _lock(file, shared):
+            if time.monotonic() >= deadline:
+                raise JournalError(busy)
+            pause.wait(_LOOK)
+    except BaseException:
+        file.close()
+        raise
     return file
 
 

@@ -24,7 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -44,11 +44,8 @@ NO_THREAD = 0.25
 class Divisible(Struct, eq=False):
     """A function that several threads may call side by side, each for a part of what is left of it."""
 
+    __call__: ClassVar[Callable[..., object]]
     left: deque[Any]
-
-    def __call__(self) -> object:
-        """Do what is left."""
-        raise NotImplementedError
 
 
 class _Run(Struct, eq=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
@@ -18,12 +19,12 @@ _NESTED = 2
 """Containers inside each other in which references are looked for: the arguments, and those in them."""
 
 
-class Substituted:
+class Substituted(ABC):
     """Of which something else is sent."""
 
+    @abstractmethod
     def _proxy_sent(self) -> object:
         """What is sent for it; ConfigError when that is not known yet."""
-        raise NotImplementedError
 
 
 def place_of(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -64,17 +65,19 @@ def follow(subscriber: LinkSubscriber, number: int, topic: str) -> None:
     subscriber.follow(wanted, {topic: 0}, lambda wanted, _: None if wanted.policy.lossy else 32)
 
 
+def publish(subscriber: LinkSubscriber) -> None:
+    """As another thread does, which sends what it has placed unless somebody sends."""
+    published = Published("t", "", 1, "msgpack", b"\1", number=1)
+    subscriber.post(published, subscriber.queue.matching("t", ""), ())
+    subscriber.flush()
+
+
 def test_what_is_published_while_a_sign_of_life_goes_is_sent_behind_it(subscriber: LinkSubscriber) -> None:
     transport = Kept()
     follow(subscriber, 1, "t")
     subscriber.attach(transport, 0)
 
-    def publish() -> None:
-        published = Published("t", "", 1, "msgpack", b"\1", number=1)
-        subscriber.post(published, subscriber.queue.matching("t", ""), ())
-        subscriber.flush()  # as another thread, which finds that somebody sends
-
-    transport.meanwhile = publish
+    transport.meanwhile = partial(publish, subscriber)
     subscriber.beat(math.inf)
     assert [len(notify.runs) for notify in transport.sent] == [0, 1]
 
@@ -85,12 +88,7 @@ def test_what_is_published_behind_a_look_that_found_nothing_is_sent() -> None:
     follow(subscriber, 1, "t")
     subscriber.attach(transport, 0)
 
-    def publish() -> None:
-        published = Published("t", "", 1, "msgpack", b"\1", number=1)
-        subscriber.post(published, subscriber.queue.matching("t", ""), ())
-        subscriber.flush()  # as another thread, which finds that somebody sends
-
-    lock.others.append(publish)
+    lock.others.append(partial(publish, subscriber))
     subscriber.flush()
     assert [len(notify.runs) for notify in transport.sent] == [1]
 
@@ -100,8 +98,8 @@ def test_what_a_transport_would_take_again_behind_a_look_that_found_it_full_is_s
     subscriber, transport = LinkSubscriber("link", Identity("", "agent"), True, lock, Ring(1), 0.0), Kept()
     follow(subscriber, 1, "t")
     subscriber.attach(transport, 0)
-    subscriber.post(Published("t", "", 1, "msgpack", b"\1", number=1), subscriber.queue.matching("t", ""), ())
     transport.ready = False
+    publish(subscriber)
 
     def empty() -> None:
         transport.ready = True

@@ -122,7 +122,7 @@ def test_a_wait_for_an_item_of_a_list_that_is_cancelled_loses_none(endpoint: str
         async with proxy_of(endpoint) as proxy:
             items = aiter(proxy.channels)
             waiting = asyncio.ensure_future(anext(items))
-            await asyncio.sleep(0)
+            await asyncio.wait([waiting], timeout=0)  # it has begun
             waiting.cancel()
             await asyncio.wait([waiting])
             return [await each.number async for each in items]
