@@ -23,7 +23,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile everything
 
-.PHONY: coverage docs help demo bench test test-all test-rest matrix check findings format wheels wheel-test clean headers java python
+.PHONY: coverage docs help demo bench test test-all test-rest matrix check format wheels wheel-test clean headers java python
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -34,7 +34,6 @@ help:
 	@echo "make test-all     those, and what takes long: kills, clusters, networks, demos, long properties"
 	@echo "make matrix       calls and notifications with every Python from 3.11 on that is here"
 	@echo "make check        format, lint, types, layer contracts, the house's rules"
-	@echo "make findings     which known faults are open, which are closed"
 	@echo "make coverage     how much of the pure layers their tests reach"
 	@echo "make docs         the manual, at http://127.0.0.1:8000 until Ctrl-C"
 	@echo "make format       rewrite the code in the project's format"
@@ -142,9 +141,6 @@ check: $(STAMP)
 	@echo "==> the manual"
 	$(link_api)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-
-findings: $(STAMP)
-	@$(BIN)/pytest --findings --collect-only -qq -n 0 tests/contract
 
 # Holds the folders of the package and nothing else: whoever reads its docstrings reads all that is there.
 API := build/api/pzc

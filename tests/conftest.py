@@ -81,9 +81,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tier", choices=("quick", "rest", "wheel"), help="how many examples properties are tried with"
     )
     parser.addoption("--outcomes", type=Path, help="file that tells what became of every test")
-    parser.addoption(
-        "--findings", action="store_true", help="print which known faults are open; runs nothing"
-    )
     parser.addini("leak_wait", default="5", help="seconds that a test's leftovers may take to go away")
 
 
@@ -95,10 +92,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.import_plugin("tests.leaks")
     config.pluginmanager.import_plugin("tests.contract.rigs.fixtures")
     _choose_effort(config.getoption("--tier") in ("quick", "wheel"))
-    if config.getoption("--findings"):
-        from tests.contract.findings.listing import Listing
-
-        config.pluginmanager.register(Listing())
     path = config.getoption("--outcomes")
     if path is not None and not _distributed(config):
         from tests.outcomes import Outcomes

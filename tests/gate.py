@@ -215,7 +215,7 @@ def tell(run: Run, flaky: list[str], seconds: float) -> int:
         print(f"failed: {test}")
     FLAKY.write_text("".join(f"{test}\n" for test in flaky), encoding="utf-8")
     print(
-        f"{len(flaky)} flaky, {outcomes['xfailed']} known faults are still open (make findings), "
+        f"{len(flaky)} flaky, {outcomes['xfailed']} expected to fail, "
         f"{int(seconds // 60)} min {int(seconds % 60)} s"
     )
     wrong = len(failed) + len(run.broken)

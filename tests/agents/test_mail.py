@@ -17,7 +17,7 @@ from pzc.agents.notifications.links.roster import MailboxShare, Roster
 from pzc.transport.executor import Executor
 
 from tests.agents.in_parts import parts_and_reader
-from tests.contract.findings.test_notifications_mail import Rig, confirms
+from tests.contract.notifications.test_mail_restarts import Rig, confirms
 from tests.contract.rigs.calling import in_thread
 from tests.contract.rigs.mailing import POLICY, counted, subscribed, taken
 from tests.contract.rigs.pairs import wait_until

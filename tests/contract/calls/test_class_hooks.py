@@ -9,7 +9,6 @@ import pytest
 
 from pzc import ConfigError, Protocol, Proxy, PzcError, Server, register_class
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply
 
 BOTH = pytest.mark.parametrize("serializer", ["json", "msgpack"])
@@ -72,14 +71,12 @@ def psu(serializer: str, key: str) -> Iterator[Any]:
         yield proxy
 
 
-@finding("S25")
 @BOTH
 @EITHER_KEY
 def test_an_instance_goes_there_and_back(psu: Any) -> None:
     assert psu.back(Point(1.5, "mm")) == Point(1.5, "mm")
 
 
-@finding("S25")
 @BOTH
 @EITHER_KEY
 def test_instances_in_containers_and_in_one_another_go_there_and_back(psu: Any) -> None:
@@ -89,7 +86,6 @@ def test_instances_in_containers_and_in_one_another_go_there_and_back(psu: Any) 
     assert back["__pzc__"] == [first]
 
 
-@finding("S25")
 @BOTH
 @EITHER_KEY
 def test_an_exception_with_hooks_is_written_by_them(psu: Any) -> None:

@@ -17,7 +17,6 @@ import pytest
 
 from pzc import Agent, Protocol, Proxy, SerializerRefused, Server, aio
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.drivers import BOTH_KEYS, bench
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply
 
@@ -70,7 +69,6 @@ def psu(key: str, serializer: str) -> Iterator[Any]:
         yield proxy
 
 
-@finding("L6")
 @BY_EACH
 def test_a_frame_arrives_as_it_was(psu: Any) -> None:
     for name, frame in FRAMES.items():
@@ -78,7 +76,6 @@ def test_a_frame_arrives_as_it_was(psu: Any) -> None:
         pandas.testing.assert_frame_equal(back, frame, check_freq=True, obj=name)
 
 
-@finding("L6")
 @BY_EACH
 def test_series_and_indexes_arrive_as_they_were(psu: Any) -> None:
     for name, frame in FRAMES.items():
@@ -87,7 +84,6 @@ def test_series_and_indexes_arrive_as_they_were(psu: Any) -> None:
         pandas.testing.assert_index_equal(psu.back(frame.index), frame.index, obj=name)
 
 
-@finding("L6")
 @BY_EACH
 def test_quantities_and_units_arrive_as_they_were(psu: Any) -> None:
     with warnings.catch_warnings():
@@ -103,7 +99,6 @@ def test_quantities_and_units_arrive_as_they_were(psu: Any) -> None:
     assert psu.back(units.Quantity(20, "degC")) == units.Quantity(20, "degC")
 
 
-@finding("L6")
 @BY_EACH
 def test_a_frame_inside_of_containers_arrives(psu: Any) -> None:
     frame = FRAMES["several types"]
@@ -112,7 +107,6 @@ def test_a_frame_inside_of_containers_arrives(psu: Any) -> None:
     pandas.testing.assert_frame_equal(back["runs"][0]["first"][0], frame)
 
 
-@finding("L6")
 @BY_EACH
 def test_what_arrived_can_be_changed(psu: Any) -> None:
     back = psu.back(FRAMES["numbers"])
@@ -120,7 +114,6 @@ def test_what_arrived_can_be_changed(psu: Any) -> None:
     assert back.loc[0, "volts"] == 9.0
 
 
-@finding("L6")
 @BOTH_KEYS
 def test_a_published_frame_arrives(key: str) -> None:
     with Agent(protocol=Protocol(key)) as sender, Agent(protocol=Protocol(key)) as reader:
@@ -133,13 +126,11 @@ MARKED = pandas.DataFrame({"volts": [1]})
 MARKED.attrs["room"] = "B12"
 
 
-@finding("L6")
 def test_an_unusual_frame_arrives_with_a_key() -> None:
     with bench(Supply(), KEY) as psu:
         assert psu.back(MARKED).attrs == {"room": "B12"}
 
 
-@finding("L6")
 def test_an_unusual_frame_is_refused_without_a_key_and_told_what_to_do() -> None:
     with bench(Supply(), "") as psu:
         with pytest.raises(SerializerRefused, match=r"^back: .*DataFrame.*register_class"):
@@ -183,7 +174,6 @@ with Proxy(sys.argv[1], protocol=Protocol(sys.argv[2])) as psu:
 """
 
 
-@finding("L6")
 @pytest.mark.parametrize(
     ("key", "told"),
     [("", r"^table: pandas\.DataFrame .*import it.*register_class False$"), (KEY, r"^\(3, 2\)$")],

@@ -12,7 +12,6 @@ import pytest
 from pzc import Protocol, Server
 from pzc.testing import command
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.drivers import (
     BOTH_CARRIERS,
     BOTH_KEYS,
@@ -27,7 +26,6 @@ from tests.contract.rigs.drivers import (
 from tests.contract.rigs.supply import TIMEOUT
 
 
-@finding("L1")
 @BOTH_KEYS
 @BOTH_CARRIERS
 def test_a_channel_of_pymeasure_is_set_at_the_instrument(key: str, transport: str) -> None:
@@ -41,7 +39,6 @@ def test_a_channel_of_pymeasure_is_set_at_the_instrument(key: str, transport: st
         assert psu.ch_1.id == 1
 
 
-@finding("L1")
 @BOTH_KEYS
 def test_a_multimeter_of_pymeasure_measures(key: str) -> None:
     served = pymeasure_multimeter()
@@ -54,7 +51,6 @@ def test_a_multimeter_of_pymeasure_measures(key: str) -> None:
             dmm.mode = "colour"
 
 
-@finding("L1")
 @BOTH_KEYS
 @BOTH_CARRIERS
 def test_a_parameter_of_qcodes_is_called_and_has_attributes(key: str, transport: str) -> None:
@@ -71,7 +67,6 @@ def test_a_parameter_of_qcodes_is_called_and_has_attributes(key: str, transport:
         assert served.ch2() == 0.5
 
 
-@finding("L1")
 @BOTH_KEYS
 def test_channels_of_qcodes_are_reached_by_name_item_and_slice(key: str) -> None:
     with qcodes_rack() as served, bench(served, key) as rack:
@@ -87,7 +82,6 @@ def test_channels_of_qcodes_are_reached_by_name_item_and_slice(key: str) -> None
         assert rack.submodules["B"].temperature() == 5.0
 
 
-@finding("L1")
 @BOTH_KEYS
 @BOTH_CARRIERS
 def test_a_motor_of_ophyd_is_set_and_waited_for(key: str, transport: str) -> None:
@@ -103,7 +97,6 @@ def test_a_motor_of_ophyd_is_set_and_waited_for(key: str, transport: str) -> Non
         assert motor.read()["motor"]["value"] == 4
 
 
-@finding("L1")
 @BOTH_KEYS
 def test_channel_objects_over_visa_stay_where_they_are(key: str, tmp_path: Path) -> None:
     with visa_supply(tmp_path) as served, bench(served, key) as psu:
@@ -120,7 +113,6 @@ def test_channel_objects_over_visa_stay_where_they_are(key: str, tmp_path: Path)
             _ = psu.outputs[7].voltage
 
 
-@finding("L1")
 @BOTH_KEYS
 def test_a_channel_goes_back_as_the_very_object(key: str, tmp_path: Path) -> None:
     with visa_supply(tmp_path) as served, bench(served, key) as psu:
@@ -139,7 +131,6 @@ print(dac.ch1.unit, dac.ch1(), dac.ch2.unit, "qcodes" in sys.modules)
 """
 
 
-@finding("L1")
 @BOTH_KEYS
 def test_a_client_without_the_drivers_library_uses_its_parameters(key: str) -> None:
     with qcodes_dac() as served, Server(served, protocol=Protocol(key), discovery=False) as server:
@@ -151,7 +142,6 @@ def test_a_client_without_the_drivers_library_uses_its_parameters(key: str) -> N
         assert (served.ch1(), served.ch2.unit) == (1.5, "mV")
 
 
-@finding("L1")
 def test_paths_work_in_commands(tmp_path: Path) -> None:
     with qcodes_dac() as dac, Server(dac, discovery=False) as server:
         assert command("get", f"{server.rep_endpoint}.ch1.unit").out == "V\n"
@@ -172,7 +162,6 @@ MISSPELT = {
 }
 
 
-@finding("L4")
 @BOTH_KEYS
 @pytest.mark.parametrize("library", MISSPELT)
 def test_a_misspelt_member_of_a_driver_is_refused_and_nothing_is_made(

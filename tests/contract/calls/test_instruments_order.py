@@ -12,7 +12,6 @@ import pytest
 
 from pzc import Protocol, Proxy, Server
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.drivers import BOTH_KEYS
 from tests.contract.rigs.supply import KEY, TIMEOUT
 
@@ -85,7 +84,6 @@ for _ in range(5):
 """
 
 
-@finding("L2")
 @BOTH_KEYS
 @pytest.mark.needs("unix")
 @pytest.mark.parametrize("affine", [False, True], ids=["any thread", "one thread"])
@@ -113,7 +111,6 @@ def test_calls_of_ten_clients_to_two_channels_never_overlap(key: str, affine: bo
     assert not affine or found["threads"] == 1
 
 
-@finding("L2")
 def test_the_lock_of_a_server_holds_for_its_channels() -> None:
     from pzc import LockedBy, lock
 

@@ -10,7 +10,6 @@ import pytest
 
 from pzc import Agent, Key, Keyring, Protocol, Proxy, PzcError, Role, RoleRefused, Server, batch, reading
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.coming import coming
 from tests.contract.rigs.drivers import qcodes_dac
 from tests.contract.rigs.supply import TIMEOUT, Supply
@@ -60,8 +59,6 @@ WAYS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@finding("L7")
-@finding("4.5")
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
 @pytest.mark.parametrize("serializer", ["pickle", "msgpack", "json"])
 @pytest.mark.parametrize("way", WAYS)
@@ -74,7 +71,6 @@ def test_an_observer_calls_and_sets_nothing(way: str, serializer: str, transport
     assert (supply.calls, supply.voltage, supply.ch1.voltage, list(supply.names)) == ([], 1.0, 0.0, ["first"])
 
 
-@finding("L7")
 @pytest.mark.parametrize("serializer", ["pickle", "json"])
 def test_an_observer_reads_attributes_by_every_path(serializer: str) -> None:
     supply = Supply()
@@ -85,7 +81,6 @@ def test_an_observer_reads_attributes_by_every_path(serializer: str) -> None:
         assert psu.ch1.unit == "V"
 
 
-@finding("L7")
 def test_an_observer_calls_what_is_marked_as_reading_of_a_channel_as_well() -> None:
     reading = coming("reading")
 
@@ -121,7 +116,6 @@ def test_what_is_said_of_a_member_holds_for_nothing_of_that_name_in_what_a_metho
             fresh.note()
 
 
-@finding("L7")
 def test_an_observer_does_not_set_a_parameter_of_qcodes_by_calling_it() -> None:
     with qcodes_dac() as dac, watched(dac) as proxy:
         assert proxy.ch1.unit == "V"
@@ -151,7 +145,6 @@ def words(name: str) -> list[Any]:
     ]
 
 
-@finding("L7")
 @pytest.mark.parametrize("role", [OBSERVER, OPERATOR], ids=["observer", "operator"])
 def test_words_written_by_hand_pass_no_role_and_reach_nothing_private(role: Key) -> None:
     supply = Supply()

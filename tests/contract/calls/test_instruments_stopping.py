@@ -17,7 +17,6 @@ import pytest
 from pzc import CallCancelled, CallTimeout, Protocol, Proxy, PzcError, Server, batch, close, lock, running
 from pzc.testing import command
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.coming import coming
 from tests.contract.rigs.drivers import BOTH_CARRIERS
 from tests.contract.rigs.pairs import eventually
@@ -63,7 +62,6 @@ def served(supply: Supply, **options: Any) -> Iterator[Server]:
 
 
 @pytest.mark.needs("pidfd", "unix")
-@finding("L3")
 @BOTH_CARRIERS
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
 def test_the_end_of_a_client_ends_its_ramp_and_switches_off_once(
@@ -113,7 +111,6 @@ def by_cancelling_a_future(psu: Any) -> None:
         future.result(TIMEOUT)
 
 
-@finding("L3")
 @pytest.mark.parametrize("give_up", [by_timeout, by_closing, by_cancelling_a_future])
 def test_giving_up_ends_a_ramp_and_switches_off_once(supply: Supply, give_up: Callable[[Any], None]) -> None:
     with held(supply, on_cancel={"ramp": "off"}) as psu:
@@ -123,7 +120,6 @@ def test_giving_up_ends_a_ramp_and_switches_off_once(supply: Supply, give_up: Ca
         assert supply.calls.count("off") == 1
 
 
-@finding("L3")
 @BOTH_CARRIERS
 def test_a_call_that_waits_never_runs_when_its_caller_is_killed(supply: Supply, transport: str) -> None:
     with served(supply) as server, Proxy(server.rep_endpoint, protocol=Protocol(KEY)) as psu:
@@ -143,7 +139,6 @@ def test_a_call_that_waits_never_runs_when_its_caller_is_killed(supply: Supply, 
         assert supply.calls == ["hold", "note"]
 
 
-@finding("L3")
 @BOTH_CARRIERS
 def test_an_urgent_member_of_another_client_starts_at_once(supply: Supply, transport: str) -> None:
     with served(supply, urgent=("off",)) as server:
@@ -165,7 +160,6 @@ def test_an_urgent_member_of_another_client_starts_at_once(supply: Supply, trans
             assert not supply.ended.is_set()
 
 
-@finding("L3")
 def test_decorated_members_are_urgent_and_switched_off() -> None:
     urgent, on_cancel = coming("urgent"), coming("on_cancel")
 
@@ -193,7 +187,6 @@ def test_decorated_members_are_urgent_and_switched_off() -> None:
         assert heater.calls == ["ramp", "abort", "abort", "note"]
 
 
-@finding("L3")
 @BOTH_CARRIERS
 def test_a_timeout_says_what_runs_for_whom_and_since_when(supply: Supply, transport: str) -> None:
     with served(supply) as server, Proxy(server.rep_endpoint, protocol=Protocol(KEY)) as psu:
@@ -205,7 +198,6 @@ def test_a_timeout_says_what_runs_for_whom_and_since_when(supply: Supply, transp
                 other.note()
 
 
-@finding("5.2")
 def test_a_detached_call_outlives_its_caller(supply: Supply) -> None:
     with held(supply) as psu:
         with another(psu) as other:
@@ -217,7 +209,6 @@ def test_a_detached_call_outlives_its_caller(supply: Supply) -> None:
         assert future.done() or not future.cancelled()
 
 
-@finding("5.2")
 def test_commands_tell_what_runs_and_stop_it(supply: Supply) -> None:
     with Server(supply, discovery=False) as server, Proxy(server.rep_endpoint) as psu:
         try:

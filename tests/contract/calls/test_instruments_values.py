@@ -14,7 +14,6 @@ import pytest
 
 from pzc import RemoteReference, register_class
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.drivers import BOTH_CARRIERS, BOTH_KEYS, bench
 from tests.contract.rigs.supply import KEY, Mode, Supply, Tripped
 
@@ -37,8 +36,6 @@ PLAIN: dict[str, Any] = {
 }
 
 
-@finding("L6")
-@finding("5.6")
 @BOTH_KEYS
 @BOTH_CARRIERS
 def test_enums_paths_and_decimals_go_there_and_back(key: str, transport: str) -> None:
@@ -49,7 +46,6 @@ def test_enums_paths_and_decimals_go_there_and_back(key: str, transport: str) ->
             assert np.array_equal(back, value), name
 
 
-@finding("L6")
 @BOTH_KEYS
 def test_a_data_frame_goes_there_and_back(key: str) -> None:
     pandas = pytest.importorskip("pandas")
@@ -61,7 +57,6 @@ def test_a_data_frame_goes_there_and_back(key: str) -> None:
         assert psu.back(frame["volts"]).tolist() == [1.0, 2.0]
 
 
-@finding("L6")
 @BOTH_KEYS
 def test_a_quantity_goes_there_and_back(key: str) -> None:
     pint = pytest.importorskip("pint")
@@ -74,8 +69,6 @@ def test_a_quantity_goes_there_and_back(key: str) -> None:
         assert (back + volts).magnitude == 3.0
 
 
-@finding("L6")
-@finding("5.6")
 @BOTH_KEYS
 @BOTH_CARRIERS
 def test_an_exception_with_two_arguments_arrives_as_itself(key: str, transport: str) -> None:
@@ -92,7 +85,6 @@ class Curve:
         self.points = [1.0, 2.0]
 
 
-@finding("L6")
 def test_what_is_no_value_stays_at_the_server() -> None:
     with bench(Supply(), KEY) as psu:
         curve = psu.back(Curve())
@@ -113,7 +105,6 @@ class Trace:
         return len(self.points)
 
 
-@finding("L6")
 @BOTH_KEYS
 @BOTH_CARRIERS
 def test_a_registered_class_is_copied(key: str, transport: str) -> None:

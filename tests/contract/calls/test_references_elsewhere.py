@@ -11,7 +11,6 @@ import pytest
 
 from pzc import CallTimeout, Protocol, Proxy, Refused, Server, Signal, attach, batch, close
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.supply import KEY, TIMEOUT
 
 CARRIERS = pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
@@ -90,14 +89,12 @@ def proxied(served: object, transport: str = "tcp") -> Iterator[Any]:
             yield proxy
 
 
-@finding("S7")
 @CARRIERS
 def test_a_reference_of_another_server_is_used_there(transport: str) -> None:
     with proxied(Rack(), transport) as rack, proxied(Desk(), transport) as desk:
         assert desk.switch(rack.ch1, rack.first, rack.all[0], rack.find()) == ["off"] * 4
 
 
-@finding("S7")
 @CARRIERS
 def test_a_reference_of_another_server_connects_at_its_first_use(transport: str) -> None:
     served, holding = Rack(), Desk()
@@ -109,7 +106,6 @@ def test_a_reference_of_another_server_connects_at_its_first_use(transport: str)
         holding.held = None
 
 
-@finding("S7")
 def test_a_reference_of_another_server_goes_by_futures_and_batches() -> None:
     with proxied(Rack()) as rack, proxied(Desk()) as desk:
         assert desk.switch.future(rack.ch1).result(TIMEOUT) == ["off"]

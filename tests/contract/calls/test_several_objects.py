@@ -15,7 +15,6 @@ import pzc
 from pzc import Agent, ConfigError, MemberRefused, Protocol, Proxy, Server, discover, lock
 from pzc.testing import Running, command
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.naming import registry
 from tests.contract.rigs.pairs import eventually
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply
@@ -36,7 +35,6 @@ def rack(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
             each.opened.set()
 
 
-@finding("S21")
 def test_each_object_is_found_by_its_name(rack: dict[str, Supply]) -> None:
     with Proxy("psu") as psu, Proxy("dac") as dac:
         psu.voltage = 3.0
@@ -45,7 +43,6 @@ def test_each_object_is_found_by_its_name(rack: dict[str, Supply]) -> None:
         assert (psu.voltage, dac.voltage) == (3.0, 4.0)
 
 
-@finding("S21")
 def test_each_object_is_listed_with_its_class(rack: dict[str, Supply]) -> None:
     def told() -> dict[str, tuple[str, str]]:
         return {each.name: (each.kind, each.type) for each in discover(kind="agent", timeout=0.2)}
@@ -54,7 +51,6 @@ def test_each_object_is_listed_with_its_class(rack: dict[str, Supply]) -> None:
     eventually(lambda: told() == {"/psu": service, "/dac": service, "/rack": ("service", "")})
 
 
-@finding("S21")
 def test_the_server_has_all_of_them_as_members(rack: dict[str, Supply]) -> None:
     with Proxy("rack") as both:
         assert {"psu", "dac"} <= set(dir(both))
@@ -159,7 +155,6 @@ def test_the_server_that_was_started_last_has_a_name_that_two_servers_give_to_an
             assert psu.voltage == 1.0
 
 
-@finding("S21")
 @pytest.mark.parametrize("lanes", ["one", "each"])
 def test_objects_share_a_lane_or_have_one_each(lanes: str) -> None:
     objects = {"psu": Supply(), "dac": Supply()}

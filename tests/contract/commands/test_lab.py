@@ -18,7 +18,6 @@ import pytest
 from pzc import Proxy, UnknownName, close, lock
 from pzc.testing import Running
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.endpoints import free_endpoint
 from tests.contract.rigs.labs import SUPPLY, TIMEOUT, Bench, await_gone, is_there, parent
 
@@ -48,7 +47,6 @@ class Held:
         close(self.proxy)
 
 
-@finding("L8")
 def test_up_returns_when_all_run_and_down_when_all_have_ended(bench: Bench) -> None:
     bench.write(f'{SUPPLY}[server.dmm]\nobject = "bench:Supply"\n')
     assert bench.run("up").status == 0
@@ -87,7 +85,6 @@ def test_a_lab_whose_log_cannot_be_written_says_so(bench: Bench) -> None:
     assert "Is a directory" in outcome.err
 
 
-@finding("L8")
 def test_whoever_does_not_start_is_told_with_the_reason(bench: Bench) -> None:
     bench.write(f'{SUPPLY}[server.wrong]\nobject = "bench:Wrong"\nargs = ["10.0.0.7"]\n')
     started = bench.run("up")
@@ -121,7 +118,6 @@ def test_the_metrics_of_a_lab_tell_its_processes(bench: Bench) -> None:
     assert expected in found
 
 
-@finding("L8")
 def test_restarts_are_spaced(bench: Bench) -> None:
     bench.write('[server.leaving]\nobject = "bench:Leaving"\nrestart = "always"\n')
     bench.run("up")
@@ -298,7 +294,6 @@ def test_check_looks_into_the_limits(bench: Bench, where: str, expected: str) ->
     assert expected in checked.err
 
 
-@finding("L8")
 def test_a_killed_pzc_up_leaves_no_process_and_neither_do_its_servers(bench: Bench) -> None:
     bench.write(f'{SUPPLY}[server.parent]\nobject = "bench:Parent"\n')
     assert bench.run("up").status == 0
@@ -343,7 +338,6 @@ def test_a_recorder_runs_until_what_it_records_has_ended(bench: Bench) -> None:
     assert all(seen)
 
 
-@finding("L8")
 def test_a_unit_for_systemd_names_the_lab_file(bench: Bench) -> None:
     bench.write(SUPPLY)
     told = bench.run("up", "--systemd")

@@ -11,7 +11,6 @@ import pytest
 from pzc import Key, Keyring, Protocol, Proxy, Role, Server
 from pzc.testing import Result, command
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply, held
 
 MOMENT = 2.0
@@ -34,8 +33,6 @@ def endpoint(proxy: object) -> str:
     return repr(proxy).rpartition(" ")[2].rstrip(">")
 
 
-@finding("5.2")
-@finding("L3")
 def test_running_tells_member_state_and_age(supply: Supply) -> None:
     with held(supply) as psu:
         psu.ramp.future()
@@ -47,7 +44,6 @@ def test_running_tells_member_state_and_age(supply: Supply) -> None:
     assert all(row["since"] >= 0 and row["id"] and len(row["agent"]) == 32 for row in rows)
 
 
-@finding("5.2")
 def test_running_is_a_table_for_people(supply: Supply) -> None:
     with held(supply) as psu:
         psu.ramp.future()
@@ -64,8 +60,6 @@ def test_nothing_runs(supply: Supply) -> None:
     assert "nothing runs" in outcome.err
 
 
-@finding("5.2")
-@finding("L3")
 def test_cancel_calls_off_what_was_asked_for_with_this_key(supply: Supply) -> None:
     with held(supply) as psu:
         psu.ramp.future()
@@ -74,7 +68,6 @@ def test_cancel_calls_off_what_was_asked_for_with_this_key(supply: Supply) -> No
         assert supply.ended.wait(MOMENT)
 
 
-@finding("5.2")
 def test_a_call_that_goes_on_although_it_was_told_to_end_is_named(supply: Supply) -> None:
     with held(supply) as psu:
         psu.hold.future()
@@ -92,7 +85,6 @@ def test_a_call_that_goes_on_although_it_was_told_to_end_is_named(supply: Supply
         assert waiting.done() or not waiting.running()
 
 
-@finding("5.2")
 @pytest.mark.parametrize("part", [slice(None), slice(33, 37)], ids=["whole", "a part"])
 def test_cancel_with_an_id_ends_that_call_only(supply: Supply, part: slice) -> None:
     with held(supply) as psu:
@@ -148,7 +140,6 @@ def ramping(supply: Supply) -> Iterator[str]:
         supply.opened.set()
 
 
-@finding("5.2")
 def test_running_names_the_key_that_asked(supply: Supply, tmp_path: Path) -> None:
     with ramping(supply) as target:
         rows = shell("running", target, "--json", PZC_KEYRING=person(BOB, tmp_path)).rows

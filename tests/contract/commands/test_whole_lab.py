@@ -17,7 +17,6 @@ import pytest
 
 from pzc import Proxy, PzcError, close
 
-from tests.contract.findings.marks import finding
 from tests.contract.rigs.labs import Bench, await_gone, parent
 
 pytestmark = [
@@ -173,8 +172,6 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         made.run("down")
 
 
-@finding("L5")
-@finding("L8")
 @pytest.mark.allow_leaks("matplotlib keeps its fonts open")
 def test_a_whole_lab_is_killed_in_parts_and_at_once_and_loses_nothing_that_is_durable(lab: Lab) -> None:
     started = lab.run("up")
@@ -218,7 +215,6 @@ def reboot(lab: Lab) -> None:
         await_gone(pid)
 
 
-@finding("L8")
 def test_the_unit_that_pzc_wrote_starts_the_lab_again_and_ends_it(lab: Lab) -> None:
     lab.write(LAB.partition("[recorder]")[0])
     unit = Path(lab.run("up", "--systemd").out.split(" is written")[0]).read_text(encoding="utf-8")

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.findings.marks import finding
-
 PATIENCE = 50.0
 
 BEGIN = """
@@ -78,7 +76,6 @@ def run(binding: str, program: str, folder: Path) -> str:
     return ended.stdout
 
 
-@finding("5.10")
 def test_slots_run_in_the_gui_thread_in_order(binding: str, tmp_path: Path) -> None:
     program = """
 seen = []
@@ -95,7 +92,6 @@ print(seen == list(range(500)))
     assert run(binding, program, tmp_path) == "True\n"
 
 
-@finding("5.10")
 def test_a_bound_qt_signal_gets_as_many_values_as_it_takes(binding: str, tmp_path: Path) -> None:
     program = """
 class Model(QtCore.QObject):
@@ -194,7 +190,6 @@ app.exec()
     assert run(binding, program, tmp_path) == ""
 
 
-@finding("5.10")
 def test_what_a_call_answers_comes_in_the_gui_thread(binding: str, tmp_path: Path) -> None:
     program = """
 import logging

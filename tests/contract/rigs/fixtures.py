@@ -54,6 +54,13 @@ def reader() -> Iterator[Agent]:
 
 
 @pytest.fixture
+def agents() -> Iterator[tuple[Agent, Agent]]:
+    """A publisher and a reader without keys, that no discovery finds."""
+    with Agent(discovery=False) as publisher, Agent(discovery=False) as reader:
+        yield publisher, reader
+
+
+@pytest.fixture
 def broadcast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents that are made from now on take no links for `drop` and `latest` unless they are told to."""
     monkeypatch.setenv("PZC_TRANSPORT", "tcp")
