@@ -1,3 +1,3 @@
 """The version of this package: what the package is built with, commands print and handshakes tell."""
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"
