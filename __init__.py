@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from .agents.signals import Signal
     from .agents.watch import Watch, discover, watch
     from .delivery.cursor import Gap
-    from .delivery.policies import PROFILES, Policy, block, drop, latest, mailbox, profile
+    from .delivery.policies import Policy, block, drop, latest, mailbox
     from .pipeline.snapshot import tables
     from .protocol.keyring import Key, Keyring, Role
     from .protocol.notification import acknowledge
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
-    "PROFILES",
     "Agent",
     "AgentClosed",
     "ArgumentsRefused",
@@ -151,7 +150,6 @@ __all__ = [
     "mailbox",
     "on_cancel",
     "path",
-    "profile",
     "qt",
     "reading",
     "refresh",
@@ -180,7 +178,7 @@ _HOMES = {
     "agents.serving": "Server",
     "agents.signals": "Signal",
     "agents.watch": "Watch discover watch",
-    "delivery.policies": "PROFILES Policy block drop latest mailbox profile",
+    "delivery.policies": "Policy block drop latest mailbox",
     "delivery.cursor": "Gap",
     "pipeline.snapshot": "tables",
     "protocol.keyring": "Key Keyring Role",

@@ -46,7 +46,6 @@ from .naming.naming import Naming
 from .naming.watching import Watching
 from .notifications.listening import Listening
 from .notifications.publishing import Publishing
-from .notifications.statistics import STATISTICS, Telling
 from .notifications.subscribing import Subscribing
 from .parts import method
 from .server.answering import Answering
@@ -139,7 +138,7 @@ class Agent(Stays):
         try:
             self._publishing = Publishing(
                 owner, pub_endpoint, protocol, self.agent_id, self.name, counters, answering.replies,
-                self.settings.topics, self._on_filters, self.check_usable, self._callbacks,
+                self._on_filters, self.check_usable, self._callbacks,
                 self._naming.partition,
             )  # fmt: skip
         except BaseException:
@@ -153,7 +152,6 @@ class Agent(Stays):
         self._control.words["statistics"] = lambda request, _: answering.replies.reply(
             request, self.statistics()
         )
-        self._telling = Telling(owner, self.publish, self.statistics)
         self._control.words.update(self._publishing.words)
         self.client = Client(owner, protocol, self.agent_id, counters, self.rep_endpoint)
         self._named = NamedClient(owner, self.client, self._naming, self.check_usable)
@@ -256,19 +254,6 @@ class Agent(Stays):
             "discovery": self._naming.statistics(),
         }  # fmt: skip
 
-    def publish_statistics(self, every: float = 1.0, topic: str = STATISTICS) -> None:
-        """Publish `statistics` from now on, for whoever subscribes to that; again: at another pace.
-
-        Args:
-            every: seconds, 0.01 to 86400.
-            topic: default ``statistics``.
-
-        Raises:
-            ConfigError: for a pace that cannot be kept.
-        """
-        self.check_usable()
-        self._telling.begin(every, topic)
-
     def describe(self) -> dict[str, Any]:
         """What the handshake tells every peer."""
         codec = self.protocol.codec
@@ -350,7 +335,6 @@ class Agent(Stays):
     def _end(self) -> None:
         run = self.loop.run
         for step in (
-            partial(run, self._telling.close),
             self._announcing.close,
             self._let_go,
             self._publishing.close_links,

@@ -18,7 +18,7 @@ from ..delivery.meters import Intervals
 from ..delivery.policies import drop
 from ..protocol.errors import PolicyRefused, ReceiveTimeout
 from ..protocol.notification import Notification
-from ..transport.topic_settings import TRANSPORTS
+from ..transport.settings import TRANSPORTS
 from .members import known_names
 from .options import Commands, add_command, add_every, add_json, add_timeout, positive, seconds
 from .output import say, write, write_json

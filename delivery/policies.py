@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from ..protocol.errors import ConfigError, PolicyRefused
@@ -37,8 +36,6 @@ KEEP = 300.0
 """Seconds that a mailbox is kept after its reader was last heard of."""
 MAX_NAME = 200
 """Most characters of the name of a mailbox."""
-ON_TIMEOUT = ("raise", "close", "drop")
-"""What a blocked publisher does when its time is over, the strongest promise to the reader first."""
 
 
 def _is_name(name: object) -> bool:
@@ -57,7 +54,6 @@ class Policy:
         timeout: seconds that a blocked publisher waits; None for the policies that never block.
         max_bytes: most bytes held for the reader; None for no bound in bytes.
         when_full: ``drop_oldest`` or ``block``, of a mailbox.
-        on_timeout: ``raise``, ``drop`` or ``close``, of a block.
         durable: name of a mailbox that outlives the process that reads it; None for the process's own.
         keep: seconds that a mailbox is kept after its reader was last heard of.
 
@@ -70,7 +66,6 @@ class Policy:
     timeout: float | None = None
     max_bytes: int | None = None
     when_full: str | None = None
-    on_timeout: str | None = None
     durable: str | None = None
     keep: float | None = None
 
@@ -86,11 +81,6 @@ class Policy:
             raise ConfigError(f"{self.name} needs a bound of at least 1 byte, not {self.max_bytes}")
         if self.name == "block" and self.timeout is None:
             raise ConfigError("block needs a timeout in seconds; block(timeout, slots) has one")
-        if self.on_timeout not in (ON_TIMEOUT if self.name == "block" else (None,)):
-            raise ConfigError(
-                f"on_timeout of {self.name} is {self.on_timeout!r}: a block has {', '.join(ON_TIMEOUT)}, "
-                "any other policy none"
-            )
         if self.name == "mailbox":
             self._check_mailbox()
         elif (self.when_full, self.durable, self.keep) != (None, None, None):
@@ -132,16 +122,14 @@ def latest(count: int = 1) -> Policy:
     return Policy("latest", count)
 
 
-def block(timeout: float = 30.0, slots: int = 32, on_timeout: str = "raise") -> Policy:
+def block(timeout: float = 30.0, slots: int = 32) -> Policy:
     """Let the publisher wait while ``slots`` messages are not done with.
 
     Args:
-        timeout: seconds that one publication waits.
+        timeout: seconds that one publication waits; then it raises `CallTimeout`, and nothing is published.
         slots: most messages of the topic that this process is not done with.
-        on_timeout: ``raise``: the publication fails with `CallTimeout` and nothing is published;
-            ``drop``: it is dropped for this reader, and counted; ``close``: the subscription ends.
     """
-    return Policy("block", slots, timeout=timeout, on_timeout=on_timeout)
+    return Policy("block", slots, timeout=timeout)
 
 
 def mailbox(
@@ -187,24 +175,6 @@ def check_size(policy: Policy) -> None:
     ]
     if excess:
         raise PolicyRefused(f"this publisher keeps no mailbox so large: {'; '.join(excess)}")
-
-
-PROFILES: Mapping[str, Policy] = MappingProxyType(
-    {"ezmsg": block(), "ecal": latest(), "gz": drop(), "ray": mailbox()}
-)
-"""Policies under the names of the systems whose defaults they are."""
-
-
-def profile(name: str) -> Policy:
-    """The policy of a profile: ``ezmsg``, ``ecal``, ``gz`` or ``ray``.
-
-    Raises:
-        ConfigError: for any other name.
-    """
-    try:
-        return PROFILES[name]
-    except KeyError:
-        raise ConfigError(f"profile {name!r} is not known, expected one of {', '.join(PROFILES)}") from None
 
 
 class Inbox(Generic[T]):

@@ -6,7 +6,7 @@ its kind::
     1  Open       link, received, transport, name, tenure
     2  Opened     epoch, tenure
     3  Interests  link, number, commands
-       Command    interest, topic, keys, policy, bound, timeout, on_timeout, who, type, initial,
+       Command    interest, topic, keys, policy, bound, timeout, who, type, initial,
                   max_bytes, when_full, keep, raw
     4  Applied    number, confirmed, retained, about
        Confirmed  interest, lasts, window, code, text
@@ -111,7 +111,6 @@ class Command(Struct, array_like=True, forbid_unknown_fields=True):
         policy: ``drop``, ``latest`` or ``block``; of a mailbox's link ``mailbox``.
         bound: of the policy, in messages.
         timeout: seconds that a ``block`` is waited for.
-        on_timeout: what happens then: ``raise``, ``drop`` or ``close``.
         who: the agent that wants it, as in its marks; empty when it does not say.
         type: that messages must have; empty for any.
         initial: the answer brings what is retained.
@@ -127,7 +126,6 @@ class Command(Struct, array_like=True, forbid_unknown_fields=True):
     policy: str = "drop"
     bound: Annotated[int, Meta(ge=1, le=MAX_NUMBER)] = 1
     timeout: float | None = None
-    on_timeout: str | None = None
     who: Key = ""
     type: Key = ""
     initial: bool = False

@@ -2,8 +2,8 @@
 
 The file is ``pzc.toml``: the one named by ``PZC_CONFIG``, else the first found in the working
 directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``. Its keys are the
-variables' names in lower case without the prefix (``ser = "json"``); its tables ``topics`` are told by
-`topic_settings`, its table ``limits`` by `Limits`.
+variables' names in lower case without the prefix (``ser = "json"``); its table ``limits`` has the names of
+`Limits`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring, read_private
 from ..protocol.shown import hint
 from ..protocol.signing import SUITES
-from .topic_settings import TRANSPORTS, TopicSettings, one_of
 
 logger = logging.getLogger("pzc.settings")
+
+TRANSPORTS = ("auto", "inproc", "unix", "tcp")
+"""How a call, or a notification, may travel; ``auto`` takes the first of the others that works."""
 
 SEALED = "aes256-gcm"
 """The suite that encrypts contents."""
@@ -52,6 +54,15 @@ def _path(value: str) -> Path:
     if not value:
         raise ValueError("expected the path of a file")
     return Path(value)
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}")
+        return value
+
+    return parse
 
 
 def _list_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
@@ -88,10 +99,10 @@ KNOWN: dict[str, _Setting] = {
     "PZC_ACCEPT": _Setting(
         _list_of(*DIALECTS), DIALECTS, "dialects that are accepted; with a key PZC01 alone unless said"
     ),
-    "PZC_SUITE": _Setting(one_of(*SUITES), None, "signature suite of what this side sends"),
+    "PZC_SUITE": _Setting(_one_of(*SUITES), None, "signature suite of what this side sends"),
     "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
     "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
-    "PZC_TRANSPORT": _Setting(one_of(*TRANSPORTS), "auto", "how calls and notifications travel"),
+    "PZC_TRANSPORT": _Setting(_one_of(*TRANSPORTS), "auto", "how calls and notifications travel"),
     "PZC_SINGLE_PORT": _Setting(_flag, False, "1 publishes through the REP endpoint only"),
     "PZC_PEERS": _Setting(str, "", "static peers: name=endpoint, separated by commas"),
     "PZC_PARTITION": _Setting(names.check_partition, "", "agents of other partitions are not found by name"),
@@ -109,11 +120,11 @@ KNOWN: dict[str, _Setting] = {
 RESERVED = frozenset({"PZC_COMPILED"})
 """Names that the process as a whole or other parts of a deployment read; they are no misspellings."""
 
-_WITHOUT_EFFECT = {"PZC_CURVE_DIR": "CURVE is not used: set PZC_SEAL=1 and a key to encrypt"}
+_WITHOUT_EFFECT = {
+    "PZC_CURVE_DIR": "CURVE is not used: set PZC_SEAL=1 and a key to encrypt",
+    "PZC_TOPICS": "give the defaults of a topic to Agent.advertise and Agent.subscribe",
+}
 
-
-TOPICS = "topics"
-"""Table of the file with the defaults of topics."""
 
 LIMITS = "limits"
 """Table of the file with times and limits, by the names of `Limits`."""
@@ -129,7 +140,6 @@ class Settings:
 
     Attributes:
         origin: where each value comes from.
-        topics: defaults of topics.
         limits: times and limits that the file changes, by name.
 
     Raises:
@@ -150,7 +160,7 @@ class Settings:
             else:
                 self._values[name], self.origin[name] = setting.default, "default"
         variables = KNOWN.keys() | RESERVED
-        keys = {name.removeprefix("PZC_").lower() for name in KNOWN} | {TOPICS, LIMITS}
+        keys = {name.removeprefix("PZC_").lower() for name in KNOWN} | {LIMITS}
         self._unknown = {
             f"environment variable {name}": _no_effect(name, name, variables)
             for name in environ
@@ -159,7 +169,6 @@ class Settings:
         for key in [key for key in table if key not in keys]:
             word = key.lower().removeprefix("pzc_")
             self._unknown[f"{table_name}: {key}"] = _no_effect(f"PZC_{word.upper()}", word, keys)
-        self.topics = TopicSettings(table.get(TOPICS), table_name)
         self._set_limits(table.get(LIMITS, {}), f"{table_name}: [{LIMITS}]")
 
     def _set_limits(self, table: object, where: str) -> None:
@@ -181,10 +190,7 @@ class Settings:
 
     def complaints(self) -> list[str]:
         """One sentence per unknown variable or key of the file, with the name that was probably meant."""
-        misspelt = {
-            where: f"is not known and has no effect: {meant}" for where, meant in self.topics.unknown.items()
-        }
-        return [f"{where} {why}" for where, why in {**self._unknown, **misspelt}.items()]
+        return [f"{where} {why}" for where, why in self._unknown.items()]
 
     def keyring(self) -> Keyring | None:
         """The keys that the settings name, or None.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ConfigError
 from ...protocol.shown import shown
-from ...transport.topic_settings import TRANSPORTS
+from ...transport.settings import TRANSPORTS
 from .interfaces import Served
 
 

@@ -1,12 +1,10 @@
-"""Declared: what the messages of a topic are, as far as their publisher said it, and whether one is that.
+"""Types that a publisher declares for its topics, compared with the type that a subscription asks for.
 
-A class is checked, and the name of one of Python's own, such as ``"float"``. Any other text is a name that
-two sides agreed upon; contents of whatever class may go by it. Who says no type, on either side, takes any.
+A type is a class or a name that two sides agreed upon. A side that names no type takes any.
 """
 
 from __future__ import annotations
 
-import builtins
 import logging
 from collections.abc import Iterable
 
@@ -41,30 +39,22 @@ class Declared:
     """What one publisher said; safe from any thread.
 
     Attributes:
-        classes: those that are checked, by topic.
-        names: what was said of each topic, as text.
+        names: the declared type of each topic, as text.
     """
 
-    __slots__ = ("_complaints", "classes", "names")
+    __slots__ = ("_complaints", "names")
 
     def __init__(self) -> None:
-        self.classes: dict[str, type] = {}
         self.names: dict[str, str] = {}
         self._complaints: set[tuple[str, ...]] = set()
 
     def say(self, topic: str, given: str | type) -> None:
         """The messages of a topic are this from now on."""
         self.names[topic] = type_name(given)
-        found = getattr(builtins, given, None) if isinstance(given, str) else given
-        if isinstance(found, type):
-            self.classes[topic] = found
-        else:
-            self.classes.pop(topic, None)
 
     def forget(self, topic: str) -> None:
         """Nothing is said of a topic any more."""
         self.names.pop(topic, None)
-        self.classes.pop(topic, None)
 
     def of(self, topics: Iterable[str]) -> dict[str, str]:
         """What was said of these topics, as far as something was; of ``*`` of all."""
@@ -93,16 +83,3 @@ class Declared:
                 "correct the type in its subscribe, or in advertise here", *complaint
             )  # fmt: skip
         raise mismatch(topic, wanted, said)
-
-    def check(self, topic: str, content: object) -> None:
-        """Judge what is about to be published.
-
-        Raises:
-            TypeMismatch: naming both types.
-        """
-        declared = self.classes.get(topic)
-        if declared is not None and not isinstance(content, declared):
-            raise TypeMismatch(
-                f"topic {topic!r} was advertised with messages of type {type_name(declared)}, and this is "
-                f"one of type {type_name(type(content))}; nothing was published"
-            )

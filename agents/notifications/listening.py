@@ -10,14 +10,14 @@ from functools import partial
 from numbers import Real
 from typing import Any, TypeVar
 
-from ...delivery.policies import Policy
+from ...delivery.policies import Policy, drop
 from ...delivery.throttle import Throttle
 from ...discovery.names import is_pattern, type_name
 from ...discovery.records import Place
 from ...protocol.errors import ConfigError, LocalProtocolError, PeerLost, PolicyRefused, UnknownName
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
-from ...transport.topic_settings import TRANSPORTS
+from ...transport.settings import TRANSPORTS
 from ..interfaces import Coroutines, Finder, Resolver, Watching
 from ..signals import is_awaited
 from .callbacks import Awaiting, Runs
@@ -139,7 +139,7 @@ class Listening:
         keys = checked(key)
         runs: Runs | None = self._event_loop() if is_awaited(callback) else executor
         options: dict[str, Any] = {
-            "topic": topic, "policy": policy or self._subscribing.usual_policy(topic), "raw": raw,
+            "topic": topic, "policy": policy or drop(), "raw": raw,
             "executor": self._callbacks if runs is None else runs, "transport": transport,
             "initial": initial, "type": type_name(type),
             "ignore_local": ignore_local, "manual_ack": manual_ack, "sink": sink, "fallback": fallback,

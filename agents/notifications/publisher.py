@@ -46,7 +46,6 @@ class Plan(Struct, frozen=True, eq=False):
         mailed: that is for mailboxes only.
         waits: somebody may have to be waited for.
         windows: while each of these has room, nobody; None: that has to be looked at each time.
-        throttled: it may be one too many.
         kept: the last of each key is kept.
         ack_wait: seconds to wait for links, unless a publication says others.
         arrays: every mailbox reads ``buffers``.
@@ -61,7 +60,6 @@ class Plan(Struct, frozen=True, eq=False):
     mailed: bool
     waits: bool
     windows: tuple[Interest, ...] | None
-    throttled: bool
     kept: bool
     ack_wait: float | None
     arrays: bool
@@ -157,10 +155,8 @@ class Publisher:
     def _publish(
         self, publication: Publication, dialects: tuple[str, ...] | None, ack_wait: float | None
     ) -> int:
-        subscribers, published, admitted = self._subscribers, publication.published, False
+        subscribers, published = self._subscribers, publication.published
         broadcast, topic = self._broadcast, published.topic
-        if self.declared.classes:
-            self.declared.check(topic, published.content)
         while True:
             if self.closed:
                 raise over()
@@ -168,10 +164,7 @@ class Publisher:
             plan = plans.get(topic)
             if plan is None or plan.version != subscribers.routes.version or plan.heard != version:
                 plan = self._plan(topic, version, plans)
-            if plan.throttled and not admitted and subscribers.routes.is_throttled(topic, publication.since):
-                subscribers.withdraw(publication)
-                return self._numbers.get(topic, 0)
-            admitted, publication.route, number = True, plan.route, self._numbers.get(topic, 0) + 1
+            publication.route, number = plan.route, self._numbers.get(topic, 0) + 1
             publication.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
             if plan.waits and not (plan.has_room() or subscribers.admission.admit(publication)):
                 subscribers.admission.wait(publication)
@@ -214,8 +207,7 @@ class Publisher:
                 version, heard, route, voices, route.remote or mailed or kept,
                 route.remote and not (mailed or kept), mailed and not (route.remote or kept),
                 route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
-                about.throttle is not None, kept, about.ack_wait,
-                all(subscriber.arrays for subscriber in route.mailboxes),
+                kept, about.ack_wait, all(subscriber.arrays for subscriber in route.mailboxes),
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
             plans[topic] = plan

@@ -18,7 +18,6 @@ from ...transport.executor import Executor, InOrder
 from ...transport.inherited import forked_since, forks
 from ...transport.loop import Loop
 from ...transport.timers import checked_wait
-from ...transport.topic_settings import TopicSettings
 from ...transport.wire import Protocol
 from ..interfaces import Replies, Word
 from .broadcast import Broadcast
@@ -60,7 +59,6 @@ class Publishing:
         name: of the agent.
         counters: where everything is counted.
         replies: answers control words, and knows the REP endpoint.
-        topics: what the settings file says.
         on_filters: called in the I/O thread after the set of filters, or of links, changed.
         check_usable: AgentClosed when the agent was stopped.
         callbacks: runs those of `on_readers`.
@@ -87,7 +85,6 @@ class Publishing:
         name: str,
         counters: Counters,
         replies: Replies,
-        topics: TopicSettings,
         on_filters: Callable[[], None],
         check_usable: Callable[[], None],
         callbacks: Executor,
@@ -96,7 +93,6 @@ class Publishing:
         self._loop = loop
         self._agent_id = agent_id
         self._fingerprint = protocol.fingerprint
-        self._topics = topics
         self._check_usable = check_usable
         self._forks = forks()
         self.announcer: Announcer | None = None
@@ -114,7 +110,6 @@ class Publishing:
             self.subscribers, loop, counters, protocol, agent_id, name, replies, self.readers.changed,
             self.publisher.retained, self.publisher.declared, partition,
         )  # fmt: skip
-        self.subscribers.routes.usual = topics.of if topics else None
         self.words: dict[str, Word] = {"link": self.linking.answer}
 
     def start(self) -> None:
@@ -145,11 +140,10 @@ class Publishing:
                 Default: that of `advertise`, else not at all.
 
         Returns:
-            The sequence number within the topic, from 1; the last one when a throttled topic sends nothing.
+            The sequence number within the topic, from 1.
 
         Raises:
             SerializeError, LocalProtocolError: nothing was published.
-            TypeMismatch: the topic was advertised with another type; nothing was published.
             CallTimeout: a reader did not make room in time; nothing was published.
             AgentClosed: after `stop`, also while it waits.
         """
@@ -204,7 +198,6 @@ class Publishing:
         buffers: int | None = None,
         policies: Iterable[Policy | str] | None = None,
         scope: str | None = None,
-        throttle: float | None = None,
         ack_wait: float | None = None,
         zero_copy: bool | None = None,
         keep_last: bool | None = None,
@@ -213,21 +206,18 @@ class Publishing:
     ) -> None:
         """Say how a topic differs from the defaults, best before anybody subscribes; the last word counts.
 
-        What is not said here is as the settings file says (`topic_settings`), else the default.
-
         Args:
             topic: one topic.
             buffers: most messages that a reader with the policy ``block`` may not be done with; default 32.
             policies: policies, or their names, that subscriptions over links may have; default ``drop``,
                 ``latest``, ``block`` and ``mailbox``.
             scope: ``process``, ``host`` or ``all`` (default): how far it goes; other readers are refused.
-            throttle: most messages in a second; `publish` leaves the rest out, and counts it.
             ack_wait: default of `publish`.
             zero_copy: False: contents do not lie in shared memory, so that no reader can keep that.
             keep_last: keep the last notification of each key, encoded, for ``subscribe(initial=True)``. One
                 of more than 64 KiB is not kept, and counted as ``keep_refused``.
             type: what its messages are, a class or its name; subscribers that ask for another are refused.
-                A class, and a name of Python's own (``"float"``), is checked by `publish` as well.
+                `publish` does not check it.
             secret: not broadcast unless everything is sealed (``PZC_SEAL``): only whoever asks this agent for
                 it, over a link or with a mailbox, gets it.
 
@@ -237,11 +227,11 @@ class Publishing:
         """
         self._check_usable()
         said = {
-            "buffers": buffers, "scope": scope, "throttle": throttle, "ack_wait": ack_wait,
-            "zero_copy": zero_copy, "keep_last": keep_last, "secret": secret or None,
+            "buffers": buffers, "scope": scope, "ack_wait": ack_wait, "zero_copy": zero_copy,
+            "keep_last": keep_last, "secret": secret or None,
         }  # fmt: skip
         given = {name: value for name, value in said.items() if value is not None}
-        about = advertised({**self._topics.of(checked_topic(topic)), **given}, policies)
+        about = advertised(given, policies)
         if type is not None:
             self.publisher.declared.say(topic, type)
         self.subscribers.routes.advertise(topic, about)

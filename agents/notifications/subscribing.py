@@ -27,7 +27,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
-from ...delivery.policies import Policy, drop
+from ...delivery.policies import Policy
 from ...protocol.errors import AgentClosed, CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
 from ...protocol.frames import PZC01
 from ...protocol.peer import Peer
@@ -125,7 +125,7 @@ class Subscribing:
         kept, forced = policy.name == "mailbox", transport == "tcp"
         if transport is None:
             linkable = peer.dialect == PZC01 and (kept or not raw)
-            transport = self.usual_transport(topic) if linkable else "auto"
+            transport = self.usual_transport if linkable else "auto"
             if kept and transport == "inproc":  # no way of a mailbox, and nobody asked it of this one
                 transport = "auto"
         initial = initial and not (ignore_local and peer.agent_id in local.offered)
@@ -229,16 +229,10 @@ class Subscribing:
             raise
         return merged
 
-    def usual_policy(self, topic: str) -> Policy:
-        """The policy of a topic when no argument says one."""
-        return self._settings.topics.of(topic).get("policy") or drop()
-
-    def usual_transport(self, topic: str) -> str:
-        """The transport of a topic when no argument says one: that of the environment before the file's."""
-        settings = self._settings
-        if settings.origin["PZC_TRANSPORT"].startswith("environment"):
-            return settings["PZC_TRANSPORT"]
-        return settings.topics.of(topic).get("transport") or settings["PZC_TRANSPORT"]
+    @property
+    def usual_transport(self) -> str:
+        """The transport when no argument names one."""
+        return self._settings["PZC_TRANSPORT"]
 
     @property
     def sub_socket(self) -> SubSocket:

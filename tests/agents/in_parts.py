@@ -50,7 +50,7 @@ class InParts:
         )  # fmt: skip
         self.publishing = Publishing(
             self.loop, RANDOM_TCP, self.protocol, self.agent_id, "", self.counters, self.answering.replies,
-            settings.topics, self.on_filters, nothing, self._callbacks, "",
+            self.on_filters, nothing, self._callbacks, "",
         )  # fmt: skip
         self._control = self.answering.attach_control(self.publishing.publisher, self.describe, nothing)
         self._control.words.update(self.publishing.words)

@@ -44,17 +44,11 @@ class Got(NamedTuple):
     lost: int
 
 
-def wish(
-    topic: str,
-    policy: str = "block",
-    bound: int = 32,
-    timeout: float | None = None,
-    on_timeout: str = "raise",
-) -> list[Any]:
+def wish(topic: str, policy: str = "block", bound: int = 32, timeout: float | None = None) -> list[Any]:
     """One subscription as a command has it, behind the number of its interest."""
     if policy != "block":
         return [topic, None, policy, bound]
-    return [topic, None, policy, bound, TIMEOUT if timeout is None else timeout, on_timeout]
+    return [topic, None, policy, bound, TIMEOUT if timeout is None else timeout]
 
 
 class Reader(ABC):

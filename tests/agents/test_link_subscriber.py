@@ -68,7 +68,7 @@ def follow(subscriber: LinkSubscriber, number: int, topic: str) -> None:
 def publish(subscriber: LinkSubscriber) -> None:
     """As another thread does, which sends what it has placed unless somebody sends."""
     published = Published("t", "", 1, "msgpack", b"\1", number=1)
-    subscriber.post(published, subscriber.queue.matching("t", ""), ())
+    subscriber.post(published, subscriber.queue.matching("t", ""))
     subscriber.flush()
 
 
@@ -138,7 +138,7 @@ def test_a_narrow_reader_that_has_left_hurries_nobody_any_more(subscriber: LinkS
     subscriber.follow(narrow, {"u": 0}, lambda wanted, _: wanted.policy.bound)
     subscriber.cease(1)
     published = Published("t", "", 1, "msgpack", b"\1", number=1)
-    subscriber.post(published, subscriber.queue.matching("t", ""), ())
+    subscriber.post(published, subscriber.queue.matching("t", ""))
     assert not subscriber.is_due(0.0, math.inf)
 
 
@@ -148,7 +148,7 @@ def test_windows_that_are_narrowed_later_hurry_what_waits(subscriber: LinkSubscr
     for window, due in (2, True), (32, False):
         subscriber.resize("t", window)
         published = Published("t", "", 1, "msgpack", b"\1", number=1)
-        subscriber.post(published, subscriber.queue.matching("t", ""), ())
+        subscriber.post(published, subscriber.queue.matching("t", ""))
         assert subscriber.is_due(0.0, math.inf) is due
         subscriber.cease(1)
         follow(subscriber, 1, "t")

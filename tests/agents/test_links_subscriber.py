@@ -85,35 +85,6 @@ def test_a_publication_that_timed_out_took_no_number(agent: Agent) -> None:
         assert [got.content for got in reader.take(2)] == [0, 2]
 
 
-def test_a_reader_with_drop_is_passed_over_alone_and_told(agent: Agent) -> None:
-    with (
-        LocalReader(agent, wish("t", bound=1, timeout=0, on_timeout="drop")) as slow,
-        LocalReader(agent, wish("t", bound=32)) as quick,
-    ):
-        for number in range(4):
-            agent.publish("t", number)
-        assert quick.numbers(4) == [1, 2, 3, 4]
-        assert slow.numbers(1) == [1]
-        slow.done(1)
-        agent.publish("t", 4)
-        (got,) = slow.take(1)
-        assert (got.number, got.lost) == (5, 3)
-
-
-@pytest.mark.parametrize("kind", READERS)
-def test_a_reader_with_close_loses_that_interest_and_no_other(agent: Agent, kind: type[Reader]) -> None:
-    closing, other = wish("t", bound=1, timeout=0, on_timeout="close"), wish("t", "drop", 10)
-    with kind(agent, closing, other) as slow:
-        agent.publish("t", 0)
-        assert agent.publish("t", 1) == 2
-        assert sorted(slow.numbers(3)) == [1, 1, 2]
-        while not slow.ended:
-            slow.receive(1.0)
-        assert slow.ended == ["it was not done with 't' in time"]
-        assert agent.publish("t", 2) == 3
-        assert slow.numbers(1) == [3]
-
-
 def test_a_blocked_publication_goes_on_when_its_reader_goes(agent: Agent) -> None:
     reader = UnixReader(agent, wish("t", bound=1))
     agent.publish("t", 0)
@@ -185,18 +156,6 @@ def test_a_heartbeat_tells_what_was_dropped_at_the_end(agent: Agent) -> None:
             agent.publish("t", number)
         assert reader.numbers(3) == [1, 2, 3]
         assert reader.loss(7) == Loss(1, "t", 10, 7)
-
-
-def test_losses_whose_answer_was_lost_are_told_again_when_the_link_is_opened_again(agent: Agent) -> None:
-    with PollReader(agent, wish("t", bound=1, timeout=0, on_timeout="drop")) as reader:
-        agent.publish("t", 0)
-        reader.take(1)
-        for number in (1, 2):
-            agent.publish("t", number)
-        while not reader.request(reader.report(0, hold=1.0)).losses:  # the last answer does not arrive
-            pass
-        reader.open()
-        assert reader.loss(2) == Loss(1, "t", 3, 2)
 
 
 def test_a_second_poll_flushes_the_first(agent: Agent) -> None:

@@ -47,7 +47,7 @@ def test_tcp_means_broadcast(said: str, monkeypatch: pytest.MonkeyPatch, tmp_pat
     if said == "environment":
         monkeypatch.setenv("PZC_TRANSPORT", "tcp")
     elif said == "file":
-        (tmp_path / "pzc.toml").write_text('[topics.t]\ntransport = "tcp"\n', encoding="utf-8")
+        (tmp_path / "pzc.toml").write_text('transport = "tcp"\n', encoding="utf-8")
         monkeypatch.setenv("PZC_CONFIG", str(tmp_path / "pzc.toml"))
     with pair() as (publisher, reader):
         asked = "tcp" if said == "argument" else None

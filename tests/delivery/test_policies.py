@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pzc.delivery.policies import (
-    PROFILES,
     Inbox,
     Policy,
     block,
     drop,
     latest,
     mailbox,
-    profile,
 )
 from pzc.protocol.errors import ConfigError
 
@@ -127,7 +125,7 @@ def test_latest_keeps_the_last() -> None:
 def test_policies_have_the_documented_bounds() -> None:
     assert drop() == Policy("drop", 1000)
     assert latest() == Policy("latest", 1)
-    assert block() == Policy("block", 32, timeout=30.0, on_timeout="raise")
+    assert block() == Policy("block", 32, timeout=30.0)
     assert mailbox() == Policy("mailbox", 10_000, max_bytes=512 << 20, when_full="drop_oldest", keep=300.0)
 
 
@@ -213,32 +211,11 @@ def test_an_unknown_policy_is_refused() -> None:
         Policy("perhaps", 1)
 
 
-@pytest.mark.parametrize("on_timeout", ["explode", "", None])
-def test_an_unknown_behaviour_of_a_block_out_of_time_is_refused(on_timeout: Any) -> None:
-    with pytest.raises(ConfigError, match=f"on_timeout of block is {on_timeout!r}"):
-        block(on_timeout=on_timeout)
-
-
 def test_a_block_without_a_timeout_is_refused() -> None:
     with pytest.raises(ConfigError, match="block needs a timeout"):
-        Policy("block", 1, on_timeout="raise")
-
-
-def test_a_policy_that_never_waits_has_no_behaviour_on_timeout() -> None:
-    with pytest.raises(ConfigError, match="on_timeout of drop is 'raise'"):
-        Policy("drop", 1, on_timeout="raise")
+        Policy("block", 1)
 
 
 @pytest.mark.parametrize(("policy", "lossy"), [(drop(), 1), (latest(), 1), (block(), 0), (mailbox(), 0)])
 def test_drop_and_latest_lose_messages_by_design(policy: Policy, lossy: bool) -> None:
     assert policy.lossy == lossy
-
-
-def test_profiles_are_policies_under_other_names() -> None:
-    assert dict(PROFILES) == {"ezmsg": block(slots=32), "ecal": latest(1), "gz": drop(1000), "ray": mailbox()}
-    assert [profile(name) for name in PROFILES] == list(PROFILES.values())
-
-
-def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="'dds' is not known, expected one of ezmsg, ecal, gz, ray"):
-        profile("dds")

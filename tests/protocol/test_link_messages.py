@@ -159,7 +159,7 @@ def test_nothing_else_is_encoded_as_one(content: object) -> None:
                 2, "t", None, "mailbox", 10, max_bytes=99, when_full="block", keep=7.5, raw=True
             )]),
             [3, "0" * 32, 1, [
-                [2, "t", None, "mailbox", 10, None, None, "", "", False, 99, "block", 7.5, True]
+                [2, "t", None, "mailbox", 10, None, "", "", False, 99, "block", 7.5, True]
             ]],
         ),
         (

@@ -25,7 +25,6 @@ class Admission:
         changed: on the lock of all links, when there may be room.
         encoding: encodes what has to be measured.
         counters: where timeouts are counted.
-        renew: called with the lock after an interest was given up.
         push: sends what waits for a reader that is to make place.
 
     Attributes:
@@ -34,13 +33,12 @@ class Admission:
 
     def __init__(
         self, loop: Loop, changed: threading.Condition, encoding: Encoding, counters: Counters,
-        renew: Callable[[], object], push: Callable[[Publication, Subscriber], None],
+        push: Callable[[Publication, Subscriber], None],
     ) -> None:  # fmt: skip
         self._loop = loop
         self._changed = changed
         self._encoding = encoding
         self._counters = counters
-        self._renew = renew
         self._push = push
         self.closed = False
 
@@ -60,7 +58,7 @@ class Admission:
             (subscriber, interest)
             for subscriber in publication.route.subscribers
             for interest in subscriber.queue.matching(topic, key)
-            if interest.held >= interest.window and interest not in publication.passed
+            if interest.held >= interest.window
         ]
         for subscriber in publication.route.mailboxes if publication.mail else ():
             blocked += [
@@ -98,31 +96,22 @@ class Admission:
                 self._changed.wait(min(until - now, _LONGEST))
             else:
                 raise AgentClosed("the agent was stopped while a publication waited for its readers")
-        self._give_up(publication, due)
-
-    def _give_up(self, publication: Publication, due: list[tuple[Subscriber, Claim]]) -> None:
-        for subscriber, interest in due:
-            policy = interest.policy
+        if due:
             self._counters.add("publish_timeouts")
-            if not isinstance(interest, Interest):
-                raise CallTimeout(
-                    f"the mailbox of {subscriber.owner.short} has no room for a message of "
-                    f"{publication.published.topic!r} after {_timeout(interest):g} s; nothing was published"
-                )
-            if policy.on_timeout == "raise":
-                raise CallTimeout(
-                    f"agent {subscriber.owner.short} is not done with {interest.held} messages of "
-                    f"{interest.topic!r} after {policy.timeout:g} s; nothing was published"
-                )
-            if policy.on_timeout == "close":
-                with self._changed:
-                    subscriber.end_interest(
-                        interest.number, f"it was not done with {interest.topic!r} in time"
-                    )
-                    self._renew()
-                subscriber.beat(math.inf)
-            else:
-                publication.passed = (*publication.passed, interest)
+            raise _timed_out(publication.published.topic, *due[0])
+
+
+def _timed_out(topic: str, subscriber: Subscriber, interest: Claim) -> CallTimeout:
+    seconds = _timeout(interest)
+    if isinstance(interest, Interest):
+        return CallTimeout(
+            f"agent {subscriber.owner.short} is not done with {interest.held} messages of "
+            f"{interest.topic!r} after {seconds:g} s; nothing was published"
+        )
+    return CallTimeout(
+        f"the mailbox of {subscriber.owner.short} has no room for a message of {topic!r} after "
+        f"{seconds:g} s; nothing was published"
+    )
 
 
 def _timeout(interest: Claim) -> float:

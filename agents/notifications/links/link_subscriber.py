@@ -21,7 +21,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -180,21 +180,12 @@ class LinkSubscriber(Subscriber):
 
     # --- messages: with the lock ---------------------------------------------------------------------
 
-    def post(self, published: Published, claims: tuple[Interest, ...], passed: Collection[Interest]) -> bool:
-        """Place a message that has its number, for its claims; False when nobody there gets it.
-
-        ``passed``: those whose time to make place is over.
-        """
-        queue, number = self.queue, published.number
-        if passed:
-            for interest in claims:
-                if interest in passed:
-                    queue.lose(interest, number)
-            claims = tuple(interest for interest in claims if interest not in passed)
+    def post(self, published: Published, claims: tuple[Interest, ...]) -> bool:
+        """Place a message that has its number, for its claims; False when nobody there gets it."""
         if not claims:
             return False
-        leased = published.slot is not None and self.takes_blocks
-        takes = queue.put(published, number, len(published.body), leased, claims)
+        queue, leased = self.queue, published.slot is not None and self.takes_blocks
+        takes = queue.put(published, published.number, len(published.body), leased, claims)
         if queue.gone:
             self._let_go()
         return takes

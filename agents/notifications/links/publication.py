@@ -77,7 +77,6 @@ class Publication(Struct, eq=False):
         carriers: the links, and the broadcast where somebody listens to that.
         mixed: it is broadcast, and goes to links or mailboxes as well.
         large: its content does not wait for others.
-        passed: interests that are passed over, because their time is over.
         blocked: those whose window is full, each with its link.
         ack_wait: seconds to wait for links to be done with it; None for none.
         mail: serializer and content for mailboxes; None when none wants it.
@@ -93,7 +92,6 @@ class Publication(Struct, eq=False):
     carriers: tuple[Carrier, ...] = ()
     mixed: bool = False
     large: bool = False
-    passed: tuple[Interest, ...] = ()
     blocked: tuple[tuple[Subscriber, Claim], ...] = ()
     ack_wait: float | None = None
     mail: tuple[str, Body] | None = None

@@ -46,7 +46,7 @@ class LinkShare(Share):
         self.window = policy.bound
         self.command = Command(
             interest, subscription.topic, None if keys is None else sorted(every(keys)), policy.name,
-            policy.bound, policy.timeout, policy.on_timeout, subscription.who, subscription.type,
+            policy.bound, policy.timeout, subscription.who, subscription.type,
             subscription.initial, policy.max_bytes, policy.when_full, policy.keep, subscription.raw,
         )  # fmt: skip
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ....delivery.send_queue import Most
 from ....shm.ring import BUFFERS, Ring
@@ -14,7 +13,7 @@ from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .publication import Route, route_of
 from .subscriber import Subscriber
-from .topics import Advertised, Wanted, advertised
+from .topics import Advertised, Wanted
 
 SPARE = 2
 """Blocks beside those that readers have: one that is written, one whose writer still looks at it."""
@@ -37,7 +36,6 @@ class Routes:
     Attributes:
         version: another one after each change.
         changes: how often what readers want has changed.
-        usual: as `TopicSettings.of`; None when nothing is said of any topic.
     """
 
     def __init__(
@@ -59,7 +57,6 @@ class Routes:
         self._buffers = 0  # of all of them
         self._known: dict[str, Route] = {}
         self.version = self.changes = 0
-        self.usual: Callable[[str], Mapping[str, Any]] | None = None
 
     def advertise(self, topic: str, about: Advertised) -> None:
         """Say how a topic differs from the defaults; links that are open follow."""
@@ -81,30 +78,7 @@ class Routes:
 
     def about(self, topic: str) -> Advertised:
         """What is said of a topic."""
-        usual = self.usual
-        return self._advertised.get(topic) or (
-            _DEFAULT if usual is None else self._begin(topic, usual(topic))
-        )
-
-    def _begin(self, topic: str, said: Mapping[str, Any]) -> Advertised:
-        if not said:
-            return _DEFAULT
-        about = advertised(said)
-        with self._lock:
-            if topic not in self._advertised and len(self._advertised) < _MAX_ROUTES:
-                self.advertise(topic, about)
-            return self._advertised.get(topic) or about
-
-    def is_throttled(self, topic: str, now: float) -> bool:
-        """True when a topic is throttled and this publication is one too many; counted."""
-        throttle = self.about(topic).throttle
-        if throttle is None:
-            return False
-        with self._lock:
-            admitted = throttle.admit(now)
-        if not admitted:
-            self._counters.add("publish_throttled")
-        return not admitted
+        return self._advertised.get(topic, _DEFAULT)
 
     def is_wanted(self, topic: str) -> bool:
         """True when a link wants a topic."""

@@ -92,7 +92,7 @@ class Subscribers:
         self.routes = Routes(
             self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )
-        self.admission = Admission(loop, self.changed, self.encoding, counters, self.routes.renew, self._push)
+        self.admission = Admission(loop, self.changed, self.encoding, counters, self._push)
         self.mailboxes = Mailboxes(self.lock, self.links, self._shares, records)
         self._closed = False
         self.bursts = BurstDetector()
@@ -131,7 +131,7 @@ class Subscribers:
             for subscriber, claims in route.plain:
                 if key:
                     claims = subscriber.queue.matching(topic, key)
-                if subscriber.post(published, claims, publication.passed):
+                if subscriber.post(published, claims):
                     took.append(subscriber)
             if published.slot is not None:
                 self.ring.publish(

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from ....delivery.interests import thin
 from ....delivery.policies import NAMES, Policy, check_size
-from ....delivery.throttle import Throttle
 from ....protocol.errors import ConfigError, PolicyRefused, RemoteProtocolError
 from ....protocol.link_messages import Command
 from ....shm.ring import BUFFERS
@@ -33,7 +32,6 @@ class Advertised:
     buffers: int = BUFFERS
     policies: frozenset[str] | None = None
     scope: str = "all"
-    throttle: Throttle | None = None
     ack_wait: float | None = None
     zero_copy: bool = True
     secret: bool = False
@@ -93,7 +91,7 @@ def advertised(said: Mapping[str, Any], policies: Iterable[Policy | str] | None 
         ConfigError: for an argument that cannot be used.
     """
     buffers, scope = said.get("buffers", BUFFERS), said.get("scope", "all")
-    throttle, ack_wait = said.get("throttle"), said.get("ack_wait")
+    ack_wait: Any = said.get("ack_wait")
     if not isinstance(buffers, int) or buffers < 1:
         raise ConfigError(f"buffers={buffers!r:.60} cannot be used: a topic has at least 1")
     if scope not in tuple(SCOPES):
@@ -108,8 +106,7 @@ def advertised(said: Mapping[str, Any], policies: Iterable[Policy | str] | None 
     if unknown:
         raise ConfigError(f"policies of a topic are {', '.join(NAMES)}, not {', '.join(sorted(unknown))}")
     return Advertised(
-        buffers, names, scope, None if throttle is None else Throttle(throttle),
-        said.get("ack_wait"), said.get("zero_copy", True), said.get("secret", False),
+        buffers, names, scope, said.get("ack_wait"), said.get("zero_copy", True), said.get("secret", False),
         said.get("keep_last", False),
     )  # fmt: skip
 
@@ -147,7 +144,7 @@ def wanted_of(command: Command) -> Wanted | None:
     try:
         policy = _policy(
             command.policy, command.bound, command.timeout, command.max_bytes, command.when_full,
-            command.on_timeout, keep=command.keep,
+            keep=command.keep,
         )  # fmt: skip
     except (TypeError, ValueError) as exc:
         raise RemoteProtocolError(f"interest {command.interest} has an unknown policy: {exc}") from None

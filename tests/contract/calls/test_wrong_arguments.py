@@ -96,11 +96,6 @@ def test_what_is_of_a_wrong_kind_is_refused_where_it_is_given(told: str) -> None
     assert str(error.value) == told
 
 
-def test_a_pace_that_is_no_number_is_refused() -> None:
-    with Agent() as agent, pytest.raises(ConfigError, match=r"every='x' cannot be used: expected 0\.01 to"):
-        agent.publish_statistics("x")  # type: ignore[arg-type]
-
-
 def test_one_notification_is_not_taken_for_many() -> None:
     with Agent() as agent:
         subscription = agent.subscribe(agent.rep_endpoint, "a")

@@ -121,7 +121,6 @@ def test_a_reader_that_is_to_get_everything_loses_nothing_in_a_short_partition(
     [
         pytest.param(drop(), "unplugged", id="drop"),
         pytest.param(latest(5), "dropped", id="latest"),
-        pytest.param(block(timeout=1.0, on_timeout="drop"), "dropped", id="block"),
     ],
 )
 def test_what_a_partition_takes_is_counted_when_it_heals(

@@ -54,7 +54,7 @@ def test_a_notification_is_done_with_when_its_coroutine_has_ended() -> None:
 
     with pair() as (publisher, reader):
         publisher.advertise("t", buffers=2)
-        policy = LONG.__class__("block", 2, timeout=0.0, on_timeout="raise")
+        policy = LONG.__class__("block", 2, timeout=0.0)
         reader.subscribe(publisher.rep_endpoint, "t", take, policy=policy, transport="unix")
         assert publish_until_full(publisher, "t") == 2
         release.set()

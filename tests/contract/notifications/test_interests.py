@@ -7,43 +7,10 @@ import pytest
 
 from pzc import Agent, Policy, Protocol, block, drop, latest
 
-from tests.contract.rigs.pairs import OUTSIDE, WAYS, pair, read, wait_until
+from tests.contract.rigs.pairs import OUTSIDE, pair, read, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT, balance
 
-every_way = pytest.mark.parametrize("way", WAYS)
 over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
-
-
-def give_up(slots: int) -> Policy:
-    return block(timeout=0.0, slots=slots, on_timeout="drop")
-
-
-@every_way
-def test_each_is_told_its_own_losses(way: str) -> None:
-    with pair() as (publisher, reader):
-        narrow, wide = (
-            reader.subscribe(publisher.rep_endpoint, "t", policy=give_up(slots), transport=way)
-            for slots in (2, 8)
-        )
-        for number in range(6):
-            publisher.publish("t", number)
-        assert read(wide, 6) == [0, 1, 2, 3, 4, 5]
-        wait_until(lambda: narrow.dropped == 4)
-        assert (read(narrow, 2), wide.dropped) == ([0, 1], 0)
-
-
-@pytest.mark.parametrize("way", WAYS[:2])
-def test_one_that_ends_because_it_was_too_slow_ends_no_other(way: str) -> None:
-    with pair() as (publisher, reader):
-        slow, waiting, lossy = (
-            reader.subscribe(publisher.rep_endpoint, "t", policy=policy, transport=way)
-            for policy in (block(timeout=0.0, slots=1, on_timeout="close"), block(), drop())
-        )
-        for number in range(3):
-            publisher.publish("t", number)
-        wait_until(lambda: slow.closed)
-        assert (read(waiting, 3), read(lossy, 3)) == ([0, 1, 2], [0, 1, 2])
-        assert (waiting.gaps, lossy.gaps) == ([], [])
 
 
 @over_a_wire
@@ -82,10 +49,10 @@ def test_an_array_that_a_lossy_one_has_not_read_holds_up_no_block(policy: Policy
 @over_a_wire
 def test_what_joins_later_is_told_no_losses_of_before(way: str) -> None:
     with pair() as (publisher, reader):
-        first = reader.subscribe(publisher.rep_endpoint, "t", policy=give_up(1), transport=way)
+        first = reader.subscribe(publisher.rep_endpoint, "t", policy=drop(1), transport=way)
         for number in range(5):
             publisher.publish("t", number)
-        later = reader.subscribe(publisher.rep_endpoint, "t", policy=give_up(8), transport=way)
+        later = reader.subscribe(publisher.rep_endpoint, "t", policy=drop(8), transport=way)
         publisher.publish("t", 5)
         assert read(later, 1) == [5]
         assert read(first, 1) == [0]

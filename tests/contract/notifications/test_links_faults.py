@@ -208,24 +208,6 @@ def test_a_callback_may_subscribe_over_its_own_link(way: str) -> None:
         assert second.recv(TIMEOUT).content == 5
 
 
-@every_way
-def test_a_publisher_ends_a_subscription_that_asked_for_it(way: str) -> None:
-    with pair() as (publisher, reader):
-        policy = block(timeout=0.1, slots=2, on_timeout="close")
-        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=policy, transport=way)
-        other = reader.subscribe(publisher.rep_endpoint, "u", policy=LONG, transport=way)
-        lost: queue.SimpleQueue[str] = queue.SimpleQueue()
-        subscription.on_lost = lost.put
-        for number in range(3):
-            publisher.publish("t", number)
-        assert "not done with 't' in time" in lost.get(timeout=TIMEOUT)
-        assert subscription.closed
-        wait_until(lambda: publisher.wait_for_subscribers("u", 1, TIMEOUT))
-        publisher.publish("u", "still")
-        assert other.recv(TIMEOUT).content == "still"
-        assert other.gaps == []
-
-
 COUNTER = """
 import sys
 from pzc import Agent, Protocol, block

@@ -6,7 +6,6 @@ import pytest
 
 from pzc import (
     Agent,
-    Gap,
     PeerLost,
     PolicyRefused,
     Protocol,
@@ -20,7 +19,7 @@ from pzc import (
 )
 
 from tests.contract.rigs.children import Child
-from tests.contract.rigs.pairs import LONG, OUTSIDE, WAYS, Publishing, pair, read, wait_until
+from tests.contract.rigs.pairs import LONG, OUTSIDE, WAYS, Publishing, pair, wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT
 
 every_way = pytest.mark.parametrize("way", WAYS)
@@ -120,20 +119,6 @@ def test_a_reader_that_refuses_pickles_counts_them_as_lost(way: str) -> None:
             publisher.publish("t", number)
         wait_until(lambda: subscription.dropped == 40)
         assert (subscription.received, len(subscription.gaps)) == (0, 40)
-
-
-@every_way
-def test_a_reader_may_have_publications_dropped_instead(way: str) -> None:
-    with pair() as (publisher, reader):
-        policy = block(timeout=0.05, slots=2, on_timeout="drop")
-        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=policy, transport=way)
-        for number in range(5):
-            publisher.publish("t", number)
-        assert read(subscription, 2) == [0, 1]
-        publisher.publish("t", 5)
-        assert read(subscription, 1) == [5]
-        assert (subscription.received, subscription.dropped) == (3, 3)
-        assert subscription.gaps == [Gap(publisher.epoch, 3, 5)]
 
 
 @every_way

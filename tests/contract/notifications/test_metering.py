@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import Agent, block, drop, latest
+from pzc import Agent, drop, latest
 
 from tests.contract.rigs.pairs import LONG, WAYS, pair, read, wait_until
 from tests.contract.rigs.peers import TIMEOUT
@@ -108,19 +108,6 @@ def test_a_link_and_a_broadcast_together_count_a_content_once() -> None:
         read(linked, 1)
         read(heard, 1)
         assert 1000 <= publisher.statistics()["topics"]["t"]["bytes"] < 2000
-
-
-def test_drops_for_a_reader_are_told_of_the_topic_and_of_the_link() -> None:
-    with pair() as (publisher, reader):
-        subscription = reader.subscribe(
-            publisher.rep_endpoint, "t", policy=block(0.0, slots=1, on_timeout="drop"), transport="tcp"
-        )
-        for number in range(5):
-            publisher.publish("t", number)
-        assert publisher.statistics()["topics"]["t"]["dropped"] == 4
-        assert _link(publisher)["topics"]["t"]["dropped"] == 4
-        read(subscription, 1)
-        wait_until(lambda: _of(reader)["dropped"] == 4)
 
 
 @pytest.mark.needs("memfd", "unix")

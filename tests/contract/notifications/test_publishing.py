@@ -18,12 +18,6 @@ def agent() -> Iterator[Agent]:
         yield publisher
 
 
-def test_a_throttled_topic_leaves_out_what_is_too_much(agent: Agent) -> None:
-    agent.advertise("t", throttle=1e-6)
-    assert [agent.publish("t", number) for number in range(5)] == [1] * 5
-    assert agent.counters["publish_throttled"] == 4
-
-
 def test_a_topic_that_stays_here_is_not_broadcast(agent: Agent) -> None:
     with Agent() as other:
         inbox = Inbox()
@@ -39,8 +33,8 @@ def test_a_topic_that_stays_here_is_not_broadcast(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "about",
     [
-        {"buffers": 0}, {"buffers": "many"}, {"scope": "room"}, {"scope": ["host"]}, {"throttle": 0},
-        {"throttle": "fast"}, {"ack_wait": -1}, {"ack_wait": "long"}, {"policies": ["letterbox"]},
+        {"buffers": 0}, {"buffers": "many"}, {"scope": "room"}, {"scope": ["host"]},
+        {"ack_wait": -1}, {"ack_wait": "long"}, {"policies": ["letterbox"]},
         {"type": 5},
     ],
 )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from pzc import Agent, Policy, TypeMismatch, block, drop, latest, mailbox
@@ -106,57 +105,3 @@ def test_a_publisher_that_moved_is_judged_where_it_is(reader: Agent) -> None:
         assert after.wait_for_subscribers("reading", 1, 10.0)
         after.advertise("reading", type="Picture")
         eventually(lambda: subscription.closed)
-
-
-class Reading:
-    """A class of a laboratory."""
-
-
-class Fine(Reading):
-    """A special case of it."""
-
-
-@pytest.mark.parametrize("policy", [None, block(), mailbox()], ids=["nobody", "link", "mailbox"])
-def test_what_is_no_instance_of_the_class_that_was_said_is_not_published(
-    reader: Agent, policy: Policy | None
-) -> None:
-    with Agent() as meter:
-        if policy is not None:
-            reader.subscribe(meter.rep_endpoint, "reading", policy=policy)
-        meter.advertise("reading", type=dict)
-        assert [meter.publish("reading", {"a": number}) for number in range(2)] == [1, 2]
-        for _ in range(2):
-            with pytest.raises(TypeMismatch, match=r"messages of type dict.*one of type list; nothing"):
-                meter.publish("reading", [1])
-        assert meter.publish("reading", {}, key="k") == 3
-
-
-def test_an_instance_of_a_subclass_is_one_of_the_class() -> None:
-    with Agent() as meter:
-        meter.advertise("reading", type=Reading)
-        assert meter.publish("reading", Fine()) == 1
-        with pytest.raises(TypeMismatch):
-            meter.publish("reading", None)
-
-
-def test_the_last_type_that_was_said_counts() -> None:
-    with Agent() as meter:
-        meter.advertise("reading", type=float)
-        assert meter.publish("reading", 1.0) == 1
-        meter.advertise("reading", type=str)
-        assert meter.publish("reading", "one") == 2
-        with pytest.raises(TypeMismatch):
-            meter.publish("reading", 1.0)
-        meter.advertise("reading", type="Picture")  # a name that the two sides agreed upon
-        assert meter.publish("reading", 1.0) == 3
-
-
-def test_a_loan_is_an_array_and_nothing_else() -> None:
-    with Agent() as meter:
-        meter.advertise("frame", type=float)
-        with pytest.raises(TypeMismatch), meter.loan("frame", 1 << 16, np.uint8):
-            pass
-        meter.advertise("frame", type=np.ndarray)
-        with meter.loan("frame", 1 << 16, np.uint8):
-            pass
-        assert meter.publish("frame", np.zeros(3)) == 2
