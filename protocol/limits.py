@@ -146,9 +146,6 @@ class Limits:
     unsent_per_key: int = 1 << 30
     """Bytes of answers over TCP that the connections of one key have not taken; each may have one beyond."""
 
-    unsent_broadcast: int = 256 << 20
-    """Bytes of broadcasts that the slowest reader has not taken; one may always wait."""
-
     greeting: float = 1.0
     """Seconds that a greeting on a Unix connection may take."""
 

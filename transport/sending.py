@@ -30,7 +30,6 @@ from ..protocol import limits
 from ..protocol.frames import Buffer
 from .loop import STOP_TIMEOUT, Loop
 from .parts import NOW, is_readable, send_part, send_parts
-from .unsent import Backlog
 
 TURN = 64
 """Messages that somebody sends in one go, so that nobody is kept by what others publish."""
@@ -49,13 +48,11 @@ class Sending(Generic[M]):
         socket: XPUB or PUB.
         on_news: called in the I/O thread when something may have come; it has to `receive` until nothing is
             left.
-        on_refused: called for each message that libzmq did not take, in whatever thread sent it; with
-            `zmq.Again` when too much waits for the slowest reader.
+        on_refused: called for each message that libzmq did not take, in whatever thread sent it.
         frames: makes five frames of each message of a turn; None for what is not sent after all.
 
     Attributes:
         waiting: messages that nobody has sent yet, for others to count.
-        on_slow: called in the I/O thread when half of what may wait for a reader does; again after `look_on`.
     """
 
     def __init__(
@@ -74,9 +71,6 @@ class Sending(Generic[M]):
         self._using = threading.Lock()  # of the socket
         self._user = 0  # the thread that had it last, which never waits for itself
         self.waiting: deque[M] = deque()
-        self._backlog = Backlog()
-        self._slow = False
-        self.on_slow: Callable[[], object] = bool
         self._descriptor = -1
         self._received: deque[list[bytes]] = deque()  # for the I/O thread
         self._looked = 0.0
@@ -165,24 +159,13 @@ class Sending(Generic[M]):
             if frames is None:
                 continue
             try:
-                send_parts(socket, (), frames, self._backlog.part(frames[2]))
+                send_parts(socket, (), frames)
             except zmq.ZMQError as exc:  # it may be of another thread than this one
                 self._on_refused(exc)
             except BaseException:  # what was not sent must not join the next message
                 send_part(socket, b"", NOW)
                 raise
-        if not self._slow and self._backlog.is_large:
-            self._slow = True
-            self._loop.call(self.on_slow)
         return len(made)
-
-    def look_on(self) -> bool:
-        """Whether as much waits for a reader still; else `on_slow` is called again when it does."""
-        if self._use(False):
-            self._slow = self._backlog.is_large
-            self._using.release()
-            self._send_waiting(self._looked)
-        return self._slow
 
     def _look(self, now: float) -> None:
         if self._asked or now - self._looked >= limits.current.send_look:

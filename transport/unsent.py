@@ -8,8 +8,7 @@ copy once that is the kernel's, or its connection is over. So one part goes that
 from __future__ import annotations
 
 from collections import Counter, deque
-from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 import zmq
 
@@ -17,11 +16,7 @@ from ..protocol import limits
 from ..protocol.frames import Buffer
 from .parts import WITHOUT_COPY
 
-LITTLE: Final = 1 << 12
-"""Bytes of a broadcast up to which it is sent whatever waits; the mark in messages bounds these."""
-
 _CONNECTIONS = 1024  # remembered before a look whether they are over
-_LOOK = 0.01  # seconds between two looks what has gone, unless much has come
 
 
 class Unsent:
@@ -71,44 +66,3 @@ class Unsent:
         while parts and parts[0][0].done:
             _, key_id, size = parts.popleft()
             self._of[key_id] -= size
-
-
-class Backlog:
-    """Of broadcasts, which are let go of when the slowest reader has them; whoever uses the socket only."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Any, int]] = []  # how it stands, bytes
-        self._small = 0  # bytes since the last part without a copy
-        self._bytes = self._gone_at = 0  # now, and when it was looked
-        self._looked = 0.0
-
-    @property
-    def is_large(self) -> bool:
-        """Whether half of the bound waits."""
-        return self._exceeds(limits.current.unsent_broadcast // 2)
-
-    def part(self, content: Buffer) -> zmq.Frame | None:
-        """As `Unsent.part`.
-
-        Raises:
-            zmq.Again: there is no room for it.
-        """
-        size = len(content)
-        if size > LITTLE and self._bytes and self._exceeds(limits.current.unsent_broadcast - size):
-            raise zmq.Again
-        self._small += size
-        if self._small < WITHOUT_COPY:
-            return None
-        part = zmq.Frame(content if size >= WITHOUT_COPY else bytes(content), copy=False, track=True)
-        self._parts.append((part.tracker, self._small))
-        self._bytes, self._small = self._bytes + self._small, 0
-        return part
-
-    def _exceeds(self, most: int) -> bool:
-        if self._bytes > most and (
-            monotonic() - self._looked > _LOOK or (self._bytes - self._gone_at) * 8 > self._bytes
-        ):
-            self._parts = [each for each in self._parts if not each[0].done]
-            self._bytes = self._gone_at = sum([size for _, size in self._parts])
-            self._looked = monotonic()
-        return self._bytes > most

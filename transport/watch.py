@@ -20,14 +20,13 @@ import logging
 import math
 import os
 import socket as stdlib_socket
-import struct
 import time
 
 import zmq
 
 from ..protocol import limits
 from .counters import Counters
-from .endpoints import new_monitor, receive_event, split
+from .endpoints import new_monitor, receive_event
 from .loop import Loop
 
 logger = logging.getLogger("pzc.watch")
@@ -48,8 +47,6 @@ _FAILED = (
 
 
 _TELL = 60.0  # seconds between two lines in the log
-_INFO = getattr(stdlib_socket, "TCP_INFO", 0)
-_ACKED = struct.Struct("=120xQ")  # of what that tells: bytes that the other end has
 
 
 def hang_up(descriptor: int) -> None:
@@ -78,7 +75,6 @@ class Watch:
         self._counters = counters
         self._name = name
         self._connected: set[int] = set()
-        self._acked: dict[int, int] = {}
         self._told = -math.inf
         self._monitor = new_monitor(socket, _FAILED | _CLOSED | _CAME | _WENT)
         loop.register(self._monitor, self._on_event)
@@ -108,30 +104,6 @@ class Watch:
                 )  # fmt: skip
             hang_up(descriptor)
         self._connected.add(descriptor)
-        self._acked.pop(descriptor, None)
-
-    def hang_up_slow(self) -> None:
-        """Hang up who takes nothing now, and took less than half of what another did since the last call."""
-        before, full = self._acked, set[int]()
-        self._acked = {}
-        for descriptor in self._connected if _INFO else ():
-            with contextlib.suppress(OSError), stdlib_socket.socket(fileno=os.dup(descriptor)) as connection:
-                if str(connection.getsockname()[1]) == split(self._endpoint)[1]:  # else it is over
-                    info = connection.getsockopt(stdlib_socket.IPPROTO_TCP, _INFO, _ACKED.size)
-                    if len(info) < _ACKED.size:  # an older kernel tells less
-                        continue
-                    (self._acked[descriptor],) = _ACKED.unpack(info)
-                    if not zmq.zmq_poll([(connection.fileno(), zmq.POLLOUT)], 0):
-                        full.add(descriptor)
-        got = {each: acked - before[each] for each, acked in self._acked.items() if each in before}
-        for descriptor, taken in got.items():
-            if descriptor in full and taken * 2 < max(got.values()):
-                self._counters.add("pub_readers_hung_up")
-                hang_up(descriptor)
-
-    def forget_slow(self) -> None:
-        """The next `hang_up_slow` is the first one."""
-        self._acked = {}
 
     def close(self) -> None:
         """Close the socket after what was sent; its address is free when this returns.

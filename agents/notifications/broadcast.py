@@ -1,11 +1,8 @@
 """Broadcast: the PUB endpoint of an agent, an XPUB socket, so that it knows who listens.
 
 What waits is sealed and sent by whoever publishes, who never waits for a reader: what one does not take is
-dropped for it at the high-water mark, and counted by it. libzmq has no mark in bytes, and tells not what
-waits for whom: beyond `Limits.unsent_broadcast` nothing more is sent to anybody. So that one reader costs
-others nothing, it is hung up before that, if it takes much less than they do; it connects again. Each
-dialect is emitted only while a filter asks for it. Behind what was sent the `Heartbeat` tells how far each
-topic is.
+dropped for it at the high-water mark, which counts messages, and counted by it. Each dialect is emitted only
+while a filter asks for it. Behind what was sent the `Heartbeat` tells how far each topic is.
 """
 
 from __future__ import annotations
@@ -42,9 +39,6 @@ _BATCH = 256
 
 GATHERED = 32
 """Messages of a burst that wait for one another."""
-
-LOOK = 0.01
-"""Seconds between two looks who is slow."""
 
 BEHIND = 256
 """Messages that wait for the I/O thread; more are sent by whoever publishes."""
@@ -112,7 +106,6 @@ class Broadcast:
         self._sending = Sending[_Waiting](
             loop, self._socket, self._on_readable, self._on_refused, self._frames
         )
-        self._sending.on_slow = self._look_who_is_slow
         self._watch: Watch | None = None
         self._state = threading.Lock()  # of the filters
         self._filters = Filters(agent_id)
@@ -229,19 +222,7 @@ class Broadcast:
     def _tell(self, frames: list[Buffer]) -> None:
         self._sending.send(frames, monotonic())
 
-    def _look_who_is_slow(self) -> None:
-        if self._watch is None:
-            return
-        if self._sending.look_on():
-            self._watch.hang_up_slow()
-            self._loop.call_later(LOOK, self._look_who_is_slow)
-        else:
-            self._watch.forget_slow()
-
     def _on_refused(self, error: zmq.ZMQError) -> None:
-        if isinstance(error, zmq.Again):
-            self._counters.add("publish_unsent")
-            return
         self._counters.add("publish_dropped")
         logger.warning("a notification could not be sent: %s", error)
 

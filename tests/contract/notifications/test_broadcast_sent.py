@@ -5,34 +5,11 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import pytest
-import zmq
+from pzc import Agent, Subscription
 
-from pzc import Agent, Subscription, drop
-from pzc.testing import Timings
-
-from tests.contract.rigs.pairs import wait_until
-from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads
-
-LARGE = bytes(1 << 20)
-
-
-@contextmanager
-def stuck(publisher: Agent) -> Iterator[zmq.Socket[bytes]]:
-    """A subscriber to everything that takes next to nothing."""
-    with zmq.Context() as context, context.socket(zmq.SUB) as socket:
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
-        socket.setsockopt(zmq.RCVHWM, 1)
-        socket.setsockopt(zmq.RCVBUF, 1 << 16)
-        socket.connect(publisher.pub_endpoint)
-        socket.setsockopt(zmq.SUBSCRIBE, b"PZC01+")
-        assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
-        yield socket
+from tests.contract.rigs.peers import TIMEOUT, balance, run_threads
 
 
 def begun(publisher: Agent, reader: Agent, **options: Any) -> Subscription:
@@ -94,34 +71,3 @@ def test_eight_threads_publish_on_several_topics(publisher: Agent, reader: Agent
     for subscription in several:
         assert [subscription.recv(TIMEOUT).sequence for _ in range(400)] == list(range(1, 401))
         assert subscription.dropped == 0
-
-
-@pytest.mark.parametrize("size", [1 << 20, 20_000])
-def test_what_a_reader_does_not_take_has_a_bound_in_bytes_and_is_counted(publisher: Agent, size: int) -> None:
-    with Timings(unsent_broadcast=4 << 20), stuck(publisher) as socket:
-        count, content = (32 << 20) // size, bytes(size)
-        for _ in range(count):
-            publisher.publish("t", content)
-        dropped = publisher.counters["publish_unsent"]
-        taken = [int(socket.recv_multipart()[0].split(b"+")[3]) for _ in range(count - dropped)]
-        assert taken == sorted(set(taken))
-        assert (16 << 20) // size < dropped < count
-
-        def goes() -> bool:
-            before = publisher.counters["publish_unsent"]
-            publisher.publish("t", content)
-            return publisher.counters["publish_unsent"] == before
-
-        wait_until(goes)
-        socket.recv_multipart()
-
-
-def test_of_what_a_reader_does_not_take_others_lose_nothing(publisher: Agent, reader: Agent) -> None:
-    got = Inbox()
-    subscription = reader.subscribe(publisher.rep_endpoint, "t", got, policy=drop(), transport="tcp")
-    with Timings(unsent_broadcast=64 << 20), stuck(publisher):
-        for number in range(1, 201):
-            publisher.publish("t", LARGE)
-            assert got.next().sequence == number
-        assert publisher.counters["pub_readers_hung_up"] > 0
-    assert subscription.dropped == 0
