@@ -23,6 +23,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from ...delivery.interests import ALL
 from ...protocol import paths
 from ...protocol.contents import text_of
 from ...protocol.errors import PzcError, RemoteError
@@ -55,24 +56,30 @@ class Forwarding:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._forwarders: dict[str, tuple[Any, Callable[..., None]]] = {}
+        self._asked: set[str] = set()
         self._open = True
         self._lock = threading.Lock()
+        publisher.on_asked(self._asked.add)
 
     def follow(self, tree: Tree) -> None:
         """Connect to the signals that somebody subscribed to, and to no others."""
         with self._lock:
-            signals = tree.signals() if self._open else {}
-            for name, signal in signals.items():
+            known, asked = tree.topics(), self._asked.copy()
+            self._asked -= asked
+            if ALL in asked:
+                asked |= known
+            for name in known | asked if self._open else ():
                 wanted = self._publisher.is_wanted(name)
-                if self._forwarders.get(name, (signal,))[0] is not signal:
+                if wanted and name in self._forwarders and name not in asked:
+                    continue
+                signal = tree.signal(name) if wanted else None
+                if self._forwarders.get(name, (signal,))[0] is not signal:  # another object is there now
                     self._disconnect(name)
-                if wanted and name not in self._forwarders:
+                if signal is not None and name not in self._forwarders:
                     declares = isinstance(signal, Signal) and bool(signal.names)
                     forwarder = partial(self._forward, name, 0 if declares else len(ORIGINAL))
                     self._forwarders[name] = (signal, forwarder)
                     _try(name, signal.connect, forwarder)
-                elif not wanted:
-                    self._disconnect(name)
 
     def _disconnect(self, name: str) -> None:
         signal, forwarder = self._forwarders.pop(name, (None, None))

@@ -38,6 +38,7 @@ class Routes:
         version: another one after each change.
         changes: how often what readers want has changed.
         usual: as `TopicSettings.of`; None when nothing is said of any topic.
+        on_asked: called with the topic of each new interest.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Routes:
         self._known: dict[str, Route] = {}
         self.version = self.changes = 0
         self.usual: Callable[[str], Mapping[str, Any]] | None = None
+        self.on_asked: Callable[[str], object] = bool
 
     def advertise(self, topic: str, about: Advertised) -> None:
         """Say how a topic differs from the defaults; links that are open follow."""
