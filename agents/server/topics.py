@@ -34,8 +34,8 @@ from ...protocol.values import PLAIN
 from ...transport.threads import begin
 from ..interfaces import Publisher
 from ..signals import ORIGINAL, Signal
-from .answers import by_value
 from .lane import Lane
+from .polled import read as read_polled
 from .tree import Tree
 
 logger = logging.getLogger("pzc.topics")
@@ -179,7 +179,7 @@ class Poller:
         def read() -> None:
             began = monotonic()
             try:
-                value = by_value(self._tree.find(polled.path, _no_handle), polled.topic, read=True)
+                value = read_polled(self._tree, polled.path)
                 found[0] = value if type(value) in PLAIN else copy.deepcopy(value)
             except BaseException as exc:  # a driver may call sys.exit
                 found[0] = RemoteError(qualified(type(exc)), printable(text_of(exc), 1000))
@@ -207,10 +207,6 @@ class Poller:
 
 _LOOK = 0.1
 """Seconds between two looks whether the server is being stopped while a read waits for its turn."""
-
-
-def _no_handle(_call: Any, _handle: Any) -> object:
-    raise LookupError("nothing that a method returned can be polled")
 
 
 def _same(one: Any, other: Any) -> bool:
