@@ -68,7 +68,7 @@ class Forwarding:
             self._asked -= asked
             if ALL in asked:
                 asked |= known
-            for name in known | asked if self._open else ():
+            for name in {*known, *asked, *self._forwarders} if self._open else ():
                 wanted = self._publisher.is_wanted(name)
                 if wanted and name in self._forwarders and name not in asked:
                     continue
