@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import queue
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pzc import Agent, ConfigError, RemoteError, Server, Signal
+from pzc import Agent, ConfigError, Protocol, RemoteError, Server, Signal
 from pzc.testing import command
 
-from tests.contract.rigs.drivers import pymeasure_supply, qcodes_rack
+from tests.contract.rigs.benches import proxy_of, run
+from tests.contract.rigs.calling import KEY
+from tests.contract.rigs.drivers import bench, pymeasure_supply, qcodes_rack
 from tests.contract.rigs.supply import TIMEOUT
 
 
 class Gauge:
-    """With members of every kind, and a parameter that is no one's of a library."""
+    """With members of every kind, and a parameter that comes from no library."""
 
     def __init__(self) -> None:
         self.pressure = Parameter()
@@ -62,6 +66,8 @@ class Parameter:
 
 class Valve:
     """An object without a value."""
+
+    opening = 0.25
 
     def get(self, name: str) -> str:
         """A parameter by its name."""
@@ -181,3 +187,26 @@ def test_pzc_get_prints_the_value_of_a_parameter_of_qcodes(served_rack: str) -> 
 def test_pzc_set_gives_a_parameter_of_qcodes_its_value(served_rack: str, rack: Any) -> None:
     assert command("set", f"{served_rack}.A.temperature", "4").status == 0
     assert rack.A.temperature() == 4
+
+
+NOT_YET = pytest.mark.xfail(strict=True, reason="what a proxy gives for a polled member is its value alone")
+
+
+@NOT_YET
+def test_a_polled_member_is_connected_to_as_a_signal() -> None:
+    values: queue.Queue[float] = queue.Queue()
+    with bench(Valve(), poll={"opening": 0.01}) as valve:
+        valve.opening.connect(values.put)
+        assert values.get(timeout=TIMEOUT) == 0.25
+
+
+@NOT_YET
+def test_a_polled_member_is_connected_to_with_await() -> None:
+    async def main() -> float:
+        values: asyncio.Queue[float] = asyncio.Queue()
+        async with proxy_of(server.rep_endpoint) as valve:
+            await valve.opening.connect(values.put_nowait)
+            return await asyncio.wait_for(values.get(), TIMEOUT)
+
+    with Server(Valve(), protocol=Protocol(KEY), poll={"opening": 0.01}, discovery=False) as server:
+        assert run(main()) == 0.25
