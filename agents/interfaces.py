@@ -156,6 +156,10 @@ class Publisher(Protocol):
         """Number and send one notification; gives its number. ``dialects``: in these, whoever listens."""
         ...
 
+    def on_asked(self, callback: Callable[[str], object]) -> None:
+        """Have a function called with each topic that a subscription names, before that is acted upon."""
+        ...
+
     def is_wanted(self, topic: str) -> bool:
         """True when somebody listens."""
         ...

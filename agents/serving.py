@@ -227,7 +227,8 @@ class Server(Agent):
             )
         if self.served_object is not None:
             raise InstantiateRefused("this server already serves an object")
-        self._serve(cls(*options.get("args", ()), **options.get("kwargs", {})))
+        self._take(cls(*options.get("args", ()), **options.get("kwargs", {})))
+        self._begin()
 
     def on_subscribers(self) -> None:
         """Connect to the signals that somebody subscribed to, and to no others."""
@@ -265,24 +266,28 @@ class Server(Agent):
         Raises:
             Exception: whatever the factory raised.
         """
-        made: Future[object] = Future()
+        made: Future[None] = Future()
 
         def make() -> None:
             try:
-                made.set_result(factory(*args, **kwargs))
+                made.set_result(self._take(factory(*args, **kwargs)))
             except BaseException as exc:
                 made.set_exception(exc)
 
         self._answering.lanes[0].run(make)
         try:
-            self._serve(made.result())
+            made.result()
         finally:
             made = Future()  # the one before holds the error, whose traceback holds what the factory opened
+        self._begin()
 
-    def _serve(self, served_object: object) -> None:
-        self.served_object = served_object
+    def _take(self, served_object: object) -> None:
+        """Serve what was made, in its lane: members that are polled are read."""
         self._tree.serve(served_object)
         apply(self._declared, self._tree)
+        self.served_object = served_object
+
+    def _begin(self) -> None:
         self._poll()
         self.loop.run(self._on_filters)
         self._announcing.begin(self._entry(), self._objects())

@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from inspect import signature
 from typing import Any
 
 from ..agents.client.described import About
@@ -20,7 +21,7 @@ from ..agents.watch import discover
 from ..discovery.records import Entry
 from ..discovery.site import parse_peers
 from ..protocol.contents import as_list, as_table
-from ..protocol.errors import CallTimeout, RemoteProtocolError
+from ..protocol.errors import CallTimeout, MemberRefused, RemoteProtocolError
 from ..protocol.frames import PZC00
 from ..protocol.paths import Path, key_of, parse, text
 from ..protocol.peer import Peer
@@ -168,9 +169,19 @@ def _copied(reference: RemoteReference, target: str, about: About) -> Any:
             return list(map(_shown, reference))
     if "__getitem__" in dir(reference):
         return list(map(_shown, reference))
+    if "get" in names and _needs_nothing(reference.get):  # a parameter, such as one of QCoDeS
+        return reference.get()
     values = [name for name in names if about.members.get(name, {}).get("kind") in ("property", "value")]
     first = f"pzc get {target}.{(values or names)[0]}" if names else "it tells of no members"
     raise UsageError(f"{reference!r} stays at its server; it has {', '.join(names) or 'nothing'}: {first}")
+
+
+def _needs_nothing(method: Any) -> bool:
+    try:
+        signature(method).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _item(reference: RemoteReference, key: Any, value: Any) -> Any:
@@ -196,9 +207,27 @@ def _finished(value: Any, timeout: float) -> Any:
 
 def run_set(args: argparse.Namespace) -> int:
     """``pzc set``."""
+    value = parse_value(args.value)
     with _member_of(args) as member:
-        member.set(parse_value(args.value))
+        try:
+            member.set(value)
+        except MemberRefused:
+            parameter = _parameter(member)
+            if parameter is None:
+                raise
+            parameter.set(value)
     return 0
+
+
+def _parameter(member: _Named) -> Any:
+    """What a member refers to, when that has a ``set``, such as a parameter of QCoDeS; else None."""
+    if member.kind not in ("", "reference"):
+        return None
+    try:
+        held = member.get()
+    except MemberRefused:
+        return None
+    return held if isinstance(held, RemoteReference) and "set" in dir(held) else None
 
 
 def run_call(args: argparse.Namespace) -> int:

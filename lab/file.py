@@ -42,6 +42,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin,
 
 import msgspec
 
+from ..agents.server.declared import check_poll
 from ..discovery.names import check_name, check_partition
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.shown import hint
@@ -288,9 +289,7 @@ def _check_server(file: LabFile, name: str, server: ServerTable) -> None:
         raise ConfigError(f"{file.path}: {where} cannot be called as the lab's own {name} is")
     _told(file, where, check_name, name)
     _told(file, f"{where} bind", check, server.bind)
-    for member, period in server.poll.items():
-        if not 0 < period < math.inf:
-            raise ConfigError(f"{file.path}: {where} poll: {member} = {period} is no number of seconds")
+    _told(file, where, check_poll, server.poll)
     arguments = {**{f"args[{at}]": each for at, each in enumerate(server.args)}, **server.kwargs}
     for key in server.kwargs:
         if not key.isidentifier():
@@ -304,7 +303,7 @@ def _check_server(file: LabFile, name: str, server: ServerTable) -> None:
     _check_object(file, where, server.object)
 
 
-def _told(file: LabFile, where: str, rule: Any, value: str | None) -> None:
+def _told(file: LabFile, where: str, rule: Any, value: Any) -> None:
     if value is None:
         return
     try:

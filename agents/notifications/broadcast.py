@@ -103,6 +103,7 @@ class Broadcast:
             raise
         self.version = 0
         self.on_change: Callable[[], object] = bool
+        self.on_asked: Callable[[str], object] = bool
         self._sending = Sending[_Waiting](
             loop, self._socket, self._on_readable, self._on_refused, self._frames
         )
@@ -242,7 +243,9 @@ class Broadcast:
                 if len(parts) != 1 or not self._filters.take(parts[0], self._turn):
                     self._counters.add("pub_malformed")
                 else:
-                    self._heartbeat.again(self._filters.marked(parts[0]), self._numbers)
+                    topic = self._filters.marked(parts[0])
+                    self._heartbeat.again(topic, self._numbers)
+                    self.on_asked(topic)
             else:
                 self._loop.call(self._on_readable)  # the descriptor does not tell of the others again
         if version != self.version:

@@ -10,6 +10,7 @@ meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic, time_ns
 
 from msgspec import Struct
@@ -284,6 +285,10 @@ class Publisher:
         """What is said of topics has changed; any thread."""
         self._broadcast.forget()
         self._plans = {}
+
+    def on_asked(self, callback: Callable[[str], object]) -> None:
+        """Have a function called with each topic that a subscription names, before that is acted upon."""
+        self._broadcast.on_asked = self._subscribers.routes.on_asked = callback
 
     def is_wanted(self, topic: str) -> bool:
         """True when somebody listens to a topic, by a filter or by a link."""

@@ -10,7 +10,7 @@ from ...protocol import limits, paths
 from ...protocol.errors import ConfigError, PzcError
 from ...protocol.paths import Path
 from ...protocol.shown import hint, shown
-from . import members
+from . import members, polled
 from .marks import marks_of
 from .members import MISSING
 from .tree import Tree, names_in
@@ -18,6 +18,8 @@ from .tree import Tree, names_in
 logger = logging.getLogger("pzc.server")
 
 Names = tuple[str, ...]
+
+_LONGEST = 86_400.0
 
 
 class Declared(NamedTuple):
@@ -51,17 +53,24 @@ def declared(
     for what, table in (("on_cancel", on_cancel), ("poll", poll)):
         if not isinstance(cast(object, table), Mapping):
             raise ConfigError(f"{what} takes a table by members, such as {{'ramp': …}}, not {shown(table)}")
+    check_poll(poll)
+    return Declared(frozenset(urgent), frozenset(reading), dict(on_cancel), dict(poll), frozenset(exposed))
+
+
+def check_poll(poll: Mapping[str, float]) -> None:
+    """Judge paths and periods, without the object.
+
+    Raises:
+        ConfigError: for a path or a period that cannot be used.
+    """
     for path, period in poll.items():
+        path_of("poll", path)
         number = isinstance(cast(object, period), int | float)
         if not number or not limits.current.poll_shortest <= period <= _LONGEST:
             raise ConfigError(
                 f"poll={{{path!r}: {shown(period, 40)}}}: a period is a number of seconds, "
                 f"{limits.current.poll_shortest:g} to {_LONGEST:g}"
             )
-    return Declared(frozenset(urgent), frozenset(reading), dict(on_cancel), dict(poll), frozenset(exposed))
-
-
-_LONGEST = 86_400.0
 
 
 def classes(allowed: Iterable[type]) -> dict[str, type]:
@@ -96,7 +105,7 @@ def apply(said: Declared, tree: Tree) -> None:
     """Let what was said hold for what is served.
 
     Raises:
-        ConfigError: for a member that is not there, naming the nearest.
+        ConfigError: for a member that is not there, naming the nearest, or that cannot be polled.
     """
     for written in said.expose:  # it only lets less be used, and what it names may be made later
         try:
@@ -113,7 +122,7 @@ def apply(said: Declared, tree: Tree) -> None:
         _names(tree, "on_cancel", ".".join((*names[:-1], *paths.names(path_of("on_cancel", method)))))
         given.setdefault(names, {})["on_cancel"] = method
     for written in said.poll:
-        _names(tree, "poll", written)
+        polled.check(tree, written, path_of("poll", written))
     tree.mark({names: marks_of(tree.still(names))._replace(**marks) for names, marks in given.items()})
 
 
@@ -134,7 +143,7 @@ def path_of(what: str, written: str) -> Path:
 
 def _names(tree: Tree, what: str, written: str) -> Names:
     path = path_of(what, written)
-    names = paths.names(path) if what == "poll" else names_in(what, written, path)
+    names = names_in(what, written, path)
     target: object = tree.root
     for name in names:
         target = _first(target)

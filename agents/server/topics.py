@@ -23,6 +23,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from ...delivery.interests import ALL
 from ...protocol import paths
 from ...protocol.contents import text_of
 from ...protocol.errors import PzcError, RemoteError
@@ -33,8 +34,8 @@ from ...protocol.values import PLAIN
 from ...transport.threads import begin
 from ..interfaces import Publisher
 from ..signals import ORIGINAL, Signal
-from .answers import by_value
 from .lane import Lane
+from .polled import read as read_polled
 from .tree import Tree
 
 logger = logging.getLogger("pzc.topics")
@@ -55,24 +56,30 @@ class Forwarding:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._forwarders: dict[str, tuple[Any, Callable[..., None]]] = {}
+        self._asked: set[str] = set()
         self._open = True
         self._lock = threading.Lock()
+        publisher.on_asked(self._asked.add)
 
     def follow(self, tree: Tree) -> None:
         """Connect to the signals that somebody subscribed to, and to no others."""
         with self._lock:
-            signals = tree.signals() if self._open else {}
-            for name, signal in signals.items():
+            known, asked = tree.topics(), self._asked.copy()
+            self._asked -= asked
+            if ALL in asked:
+                asked |= known
+            for name in {*known, *asked, *self._forwarders} if self._open else ():
                 wanted = self._publisher.is_wanted(name)
-                if self._forwarders.get(name, (signal,))[0] is not signal:
+                if wanted and name in self._forwarders and name not in asked:
+                    continue
+                signal = tree.signal(name) if wanted else None
+                if self._forwarders.get(name, (signal,))[0] is not signal:  # another object is there now
                     self._disconnect(name)
-                if wanted and name not in self._forwarders:
+                if signal is not None and name not in self._forwarders:
                     declares = isinstance(signal, Signal) and bool(signal.names)
                     forwarder = partial(self._forward, name, 0 if declares else len(ORIGINAL))
                     self._forwarders[name] = (signal, forwarder)
                     _try(name, signal.connect, forwarder)
-                elif not wanted:
-                    self._disconnect(name)
 
     def _disconnect(self, name: str) -> None:
         signal, forwarder = self._forwarders.pop(name, (None, None))
@@ -172,7 +179,7 @@ class Poller:
         def read() -> None:
             began = monotonic()
             try:
-                value = by_value(self._tree.find(polled.path, _no_handle), polled.topic, read=True)
+                value = read_polled(self._tree, polled.path)
                 found[0] = value if type(value) in PLAIN else copy.deepcopy(value)
             except BaseException as exc:  # a driver may call sys.exit
                 found[0] = RemoteError(qualified(type(exc)), printable(text_of(exc), 1000))
@@ -200,10 +207,6 @@ class Poller:
 
 _LOOK = 0.1
 """Seconds between two looks whether the server is being stopped while a read waits for its turn."""
-
-
-def _no_handle(_call: Any, _handle: Any) -> object:
-    raise LookupError("nothing that a method returned can be polled")
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ...protocol import operations, paths
-from ...protocol.errors import ConfigError, LocalProtocolError, MemberRefused
+from ...protocol.errors import ConfigError, LocalProtocolError, MemberRefused, PzcError
 from ...protocol.memo import Memo
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.shown import printable
@@ -87,10 +87,10 @@ class Tree:
     def __init__(self, served: object, expose: Collection[str] | None = None, lanes: str = "one") -> None:
         if lanes not in ("one", "each"):
             raise ConfigError(f"lanes={lanes!r} is neither 'one' nor 'each'")
+        self._exposed = None if expose is None else _exposed(expose)
         self.serve(served)
         self.lanes = len(self.objects) if lanes == "each" and self.objects else 1
         self._numbers = {name: number for number, name in enumerate(self.objects)} if self.lanes > 1 else {}
-        self._exposed = None if expose is None else _exposed(expose)
         self._given: dict[tuple[str, ...], Marks] = {}
         self._open: set[type] = set()  # types whose instances have members that are served
         self.kept: Callable[[str], object] = lambda handle: MISSING
@@ -100,8 +100,9 @@ class Tree:
         self.objects = objects_of(served)
         self.root: object = Objects(self.objects) if self.objects else served
         self._known: Memo[tuple[Any, Any], Member] = Memo()
-        self._met: dict[str, Any] = {}
         self._urgent: set[Path] = set()  # of what is only found in its turn
+        self._signals: dict[str, Any] = {}  # by topic
+        self._search()
 
     def mark(self, given: Mapping[tuple[str, ...], Marks]) -> None:
         """Take marks that stand for those of the members themselves."""
@@ -187,7 +188,7 @@ class Tree:
         """As `still`, and whether it is known what marks there are."""
         target: Any = self.root
         for step in path:
-            if type(target) in TRAVELLING:
+            if type(target) in TRAVELLING or isinstance(target, members.CLOSED):
                 return MISSING, True
             if isinstance(step, str):
                 target = members.still(target, step)
@@ -269,13 +270,25 @@ class Tree:
 
     def _meet_signal(self, path: Path, thing: object) -> None:
         if members.is_signal(thing):
-            self._met[paths.text(path)] = thing
-            if len(self._met) > MOST_SEARCHED:
-                self._met.pop(next(iter(self._met)), None)
+            self._signals[paths.text(path)] = thing
+            if len(self._signals) > _MOST_KNOWN:
+                self._signals.pop(next(iter(self._signals)), None)
 
-    def signals(self) -> dict[str, Any]:
-        """Served signals by topic: those of `meet`, and what is reached without running anything."""
-        found: dict[str, Any] = dict(self._met)
+    def topics(self) -> set[str]:
+        """Topics of the signals that are known: found when they were served, or met since."""
+        return set(self._signals)
+
+    def signal(self, topic: str) -> Any:
+        """The signal of a topic, by its path alone, as far as nothing has to be run for that; else None."""
+        with contextlib.suppress(PzcError):  # a topic may be anything
+            path = paths.parse(topic)
+            self._within(path)
+            if path:
+                self._meet_signal(path, self.still(path))
+        return self._signals.get(topic)
+
+    def _search(self) -> None:
+        """Know the signals that are reached without running anything, for who subscribes to all topics."""
         waiting: list[tuple[Path, object]] = [((), self.root)]
         seen: set[int] = set()
         while waiting and len(seen) < MOST_SEARCHED:
@@ -288,10 +301,9 @@ class Tree:
                     if type(thing) in PLAIN or type(thing) in TRAVELLING or isinstance(thing, type):
                         continue
                     if members.is_signal(thing):
-                        found[paths.text((*path, step))] = thing
+                        self._meet_signal((*path, step), thing)
                     elif first_reference(thing) is not None and len(path) < MOST_DEEP:
                         waiting.append(((*path, step), thing))
-        return found
 
     def _inside(self, target: Any, path: Path) -> Iterator[tuple[Step, object]]:
         kind = cast("type[Any]", type(target))

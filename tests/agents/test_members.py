@@ -143,7 +143,7 @@ def test_a_member_that_raises_when_looked_at_does_not_hide_the_others() -> None:
         bad = 1
 
     assert list(table_of(Broken())) == ["good"]
-    assert list(Tree(Broken()).signals()) == ["good"]
+    assert list(Tree(Broken()).topics()) == ["good"]
 
 
 class Unlisted:
@@ -163,7 +163,7 @@ class Unasked:
 @pytest.mark.parametrize("broken", [Unlisted(), Unasked()], ids=["dir", "getattr"])
 def test_what_cannot_be_looked_at_does_not_hide_the_signals_of_others(broken: object) -> None:
     root = SimpleNamespace(a=broken, good=Signal(), z=SimpleNamespace(better=Signal()))
-    assert sorted(Tree(root).signals()) == ["good", "z.better"]
+    assert sorted(Tree(root).topics()) == ["good", "z.better"]
 
 
 def test_a_slot_that_was_never_set_is_no_member() -> None:

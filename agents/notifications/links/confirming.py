@@ -98,6 +98,7 @@ class Answering:
             return Confirmed(wanted.number, code=type(exc).__name__, text=str(exc))
         if subscriber is None:
             return Confirmed(wanted.number, self._lasts(wanted.topic))
+        routes.on_asked(wanted.topic)
         return Confirmed(wanted.number, *subscriber.follow(wanted, self._lasts(wanted.topic), routes.window))
 
     def _lasts(self, topic: str) -> dict[str, int]:

@@ -36,6 +36,7 @@ class Routes:
     Attributes:
         version: another one after each change.
         changes: how often what readers want has changed.
+        on_asked: called with the topic of each new interest.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Routes:
         self._buffers = 0  # of all of them
         self._known: dict[str, Route] = {}
         self.version = self.changes = 0
+        self.on_asked: Callable[[str], object] = bool
 
     def advertise(self, topic: str, about: Advertised) -> None:
         """Say how a topic differs from the defaults; links that are open follow."""

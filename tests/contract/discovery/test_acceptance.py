@@ -226,6 +226,20 @@ def test_an_idempotent_call_follows_a_server_that_is_elsewhere_by_now() -> None:
             assert outcome == [5]
 
 
+@pytest.mark.xfail(strict=True, raises=PeerLost, reason="a socket took the call for a server that was gone")
+def test_a_call_that_no_server_got_is_answered_where_the_server_is_by_then(workers: Workers) -> None:
+    first = serve(workers, "psu")
+    with Proxy("psu", timeout=TIMEOUT) as psu:
+        assert psu.add(1, 1) == 2
+        first.kill()
+        adding, outcome = in_thread(lambda: psu.add(2, 2))
+        serve(workers, "psu", rep="tcp://127.0.0.2:0")
+        adding.join(TIMEOUT + SLACK)
+        if isinstance(outcome[0], PeerLost):
+            raise outcome[0]
+        assert outcome == [4]
+
+
 @pytest.mark.parametrize("policy", [None, block(5.0)], ids=["broadcast", "link"])
 def test_a_subscription_follows_a_killed_server_to_another_port(
     workers: Workers, policy: Policy | None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pzc import MemberRefused, Proxy, Signal
+from pzc import Agent, MemberRefused, Proxy, Server, Signal
 
 from tests.contract.rigs.benches import proxy_of, run
 from tests.contract.rigs.calling import KEY, TIMEOUT, served
@@ -108,3 +108,68 @@ def test_a_misspelt_signal_is_refused_with_the_nearest_name(racks: tuple[Any, st
                 await rack.channels[0].chnaged.connect(print)
 
     run(main())
+
+
+class Looked(Channel):
+    """A channel that counts how often its members are listed, or its property is read."""
+
+    looks = 0
+
+    def __dir__(self) -> list[str]:
+        Looked.looks += 1
+        return [*super().__dir__()]
+
+    @property
+    def volts(self) -> float:
+        """In volts."""
+        Looked.looks += 1
+        return 1.0
+
+
+class Station:
+    """500 channels."""
+
+    def __init__(self) -> None:
+        self.channels = [Looked() for _ in range(500)]
+
+
+@pytest.fixture
+def station() -> Iterator[tuple[Station, Server, Agent]]:
+    made = Station()
+    with Server(made, discovery=False) as server, Agent(discovery=False) as reader:
+        Looked.looks = 0
+        yield made, server, reader
+
+
+@pytest.mark.parametrize("transport", ["inproc", "tcp"])
+@pytest.mark.parametrize("topic", ["channels[499].changed", "*", "nothing"])
+def test_a_subscription_looks_at_no_member_of_the_other_channels(
+    station: tuple[Station, Server, Agent], topic: str, transport: Any
+) -> None:
+    made, server, reader = station
+    with reader.subscribe(server.rep_endpoint, topic, transport=transport) as changes:
+        made.channels[499].changed.emit(2.5)
+        assert topic == "nothing" or changes.recv(TIMEOUT).content == (2.5,)
+    assert Looked.looks == 0
+
+
+@pytest.mark.parametrize("transport", ["inproc", "tcp"])
+def test_a_signal_of_a_later_channel_is_heard_by_its_name(
+    station: tuple[Station, Server, Agent], transport: Any
+) -> None:
+    made, server, reader = station
+    made.channels.append(Looked())
+    with reader.subscribe(server.rep_endpoint, "channels[500].changed", transport=transport) as changes:
+        made.channels[500].changed.emit(2.5)
+        assert changes.recv(TIMEOUT).content == (2.5,)
+
+
+def test_a_signal_in_the_place_of_another_is_heard_by_the_next_subscription(
+    station: tuple[Station, Server, Agent],
+) -> None:
+    made, server, reader = station
+    with reader.subscribe(server.rep_endpoint, "channels[0].changed"):
+        made.channels[0] = Looked()
+        with reader.subscribe(server.rep_endpoint, "channels[0].changed") as changes:
+            made.channels[0].changed.emit(2.5)
+            assert changes.recv(TIMEOUT).content == (2.5,)

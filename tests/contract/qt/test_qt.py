@@ -265,3 +265,21 @@ except pzc.PzcError as error:
         [sys.executable, str(file)], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert "make it before pzc.qt is used" in ended.stdout
+
+
+@pytest.mark.xfail(strict=True, reason="what a proxy gives for a polled member is its value alone")
+def test_a_polled_member_is_connected_to_as_a_signal(binding: str, tmp_path: Path) -> None:
+    program = """
+class Meter:
+    voltage = 1.5
+metering = pzc.Server(Meter(), discovery=False, poll={"voltage": 0.01})
+meter = pzc.Proxy(metering.rep_endpoint, transport="tcp")
+def slot(value):
+    print(value, threading.get_ident() == GUI)
+    pzc.close(meter)
+    metering.stop()
+    end()
+pzc.qt.connect(meter.voltage, slot)
+app.exec()
+"""
+    assert run(binding, program, tmp_path) == "1.5 True\n"
