@@ -125,3 +125,18 @@ def test_of_what_a_reader_does_not_take_others_lose_nothing(publisher: Agent, re
             assert got.next().sequence == number
         assert publisher.counters["pub_readers_hung_up"] > 0
     assert subscription.dropped == 0
+
+
+@pytest.mark.parametrize("marks", [1, 10_000])
+def test_filters_for_everything_are_taken_without_a_look_at_each_topic(publisher: Agent, marks: int) -> None:
+    for number in range(20_000):
+        publisher.publish(f"t{number}", 0)
+    start = f"\1PZC01+{publisher.agent_id}+__placed__+"
+    with zmq.Context() as context, context.socket(zmq.XSUB) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SNDHWM, 0)
+        socket.connect(publisher.pub_endpoint)
+        for number in range(20_000):
+            socket.send(f"{start}first.{number % marks}+*".encode())
+        socket.send(f"{start}second.1+last".encode())
+        assert publisher.wait_for_subscribers("last", 2, TIMEOUT)
