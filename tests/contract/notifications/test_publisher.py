@@ -52,13 +52,12 @@ def test_a_topic_that_cannot_be_written_burns_no_number(publisher: Agent, reader
 
 
 @pytest.mark.parametrize("transport", [None, "tcp"])
-def test_half_a_character_in_a_topic_is_refused_before_it_has_a_number(
-    publisher: Agent, reader: Agent, transport: str | None
-) -> None:
-    _kept = reader.subscribe(publisher.rep_endpoint, "*", transport=transport)
-    with pytest.raises(LocalProtocolError, match="UTF-8"):
-        publisher.publish("volt\ud800", 0)
-    assert publisher.statistics()["topics"] == {}
+def test_half_a_character_in_a_topic_is_refused_before_it_has_a_number(transport: str | None) -> None:
+    with Agent(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
+        _kept = reader.subscribe(publisher.rep_endpoint, "*", transport=transport)
+        with pytest.raises(LocalProtocolError, match="UTF-8"):
+            publisher.publish("volt\ud800", 0)
+        assert publisher.statistics()["topics"] == {}
 
 
 HALF: dict[str, Callable[[Agent], object]] = {
