@@ -278,11 +278,14 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     environ = os.environ if environ is None else environ
     table: Mapping[str, Any] = {}
     name = "pzc.toml"
+    named = bool(environ.get("PZC_CONFIG"))
     for path in config_files(environ):
-        if os.path.isfile(path) or environ.get("PZC_CONFIG"):
+        if named or os.path.isfile(path):
+            if not named:
+                _check_owner(path)
             table, name = _read_toml(path), str(path)
-            if not environ.get("PZC_CONFIG"):
-                _check_found(path, table)
+            if not (named or path.is_absolute()):
+                _check_working_directory(path, table)
             break
     settings = Settings(environ, table, name)
     if settings.limits:
@@ -308,24 +311,28 @@ def _read_toml(path: Path) -> Mapping[str, Any]:
     return table
 
 
-def _check_found(path: Path, table: Mapping[str, Any]) -> None:
-    """Refuse a file that nobody named if another user can change it, or it says what only a named one may."""
-    where = f"settings file {path.absolute()}"
-    if isinstance(path, PosixPath):
-        about = path.stat()
-        others = {about.st_uid, path.lstat().st_uid} - {os.geteuid(), 0}  # a link has an owner of its own
-        if others:
-            raise ConfigError(
-                f"{where} belongs to user {min(others)}, and only this user's and root's are read: "
-                f"remove it, or trust it with PZC_CONFIG={path.absolute()}"
-            )
-        if about.st_mode & 0o022:
-            raise ConfigError(
-                f"{where} has mode {about.st_mode & 0o777:o}, so others may change it: chmod go-w {path}"
-            )
+def _check_owner(path: Path) -> None:
+    """Refuse a file that nobody named when another user can change it."""
+    if not isinstance(path, PosixPath):
+        return
+    where, about = f"settings file {path.absolute()}", path.stat()
+    others = {about.st_uid, path.lstat().st_uid} - {os.geteuid(), 0}  # a link has an owner of its own
+    if others:
+        raise ConfigError(
+            f"{where} belongs to user {min(others)}, and only this user's and root's are read: "
+            f"remove it, or trust it with PZC_CONFIG={path.absolute()}"
+        )
+    if about.st_mode & 0o022:
+        raise ConfigError(
+            f"{where} has mode {about.st_mode & 0o777:o}, so others may change it: chmod go-w {path}"
+        )
+
+
+def _check_working_directory(path: Path, table: Mapping[str, Any]) -> None:
+    """Refuse settings that may have come with somebody else's files and say who is believed."""
     for key in table:
-        if not path.is_absolute() and f"PZC_{key.upper()}" in NAMED_ONLY:
+        if f"PZC_{key.upper()}" in NAMED_ONLY:
             raise ConfigError(
-                f"{where}: {key} is not taken from a working directory: "
-                f"name the file with PZC_CONFIG={path.absolute()}, or move {key} to ~/.config/pzc/pzc.toml"
+                f"settings file {path.absolute()}: {key} is not taken from a working directory: name the file "
+                f"with PZC_CONFIG={path.absolute()}, or move {key} to ~/.config/pzc/pzc.toml"
             )
