@@ -21,10 +21,12 @@ import textwrap
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from .. import __version__
+from ..protocol.shown import plain
 from .options import WRONG, Commands, Formatter, Parser
-from .output import OutputClosed, describe, folded, say
+from .output import OutputClosed, describe, folded, indented, say
 from .targets import UsageError, is_negative_literal, shield
 
 GROUPS = {
@@ -137,19 +139,24 @@ class _Once(logging.Filter):
         return False
 
 
-class _Folded(logging.Formatter):
-    """A message of one line, broken between words for a terminal."""
+class _Lines(logging.Formatter):
+    """A record begins a line and nothing in it can: its text is one line, what belongs to it is indented.
 
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        return text if "\n" in text else folded(text, 5, sys.stderr)
+    The text of an exception or a name may come from a peer, and would forge a line of its own otherwise.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return folded(plain(super().formatMessage(record), keep=""), 5, sys.stderr)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return indented(super().formatException(ei))
 
 
 def _log(debug: bool) -> None:
     handler = logging.StreamHandler()
     handler.addFilter(_Once())
     form = "pzc: %(levelname)s %(name)s: %(message)s" if debug else "pzc: %(message)s"
-    handler.setFormatter(_Folded(form))
+    handler.setFormatter(_Lines(form))
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
 
 
@@ -179,6 +186,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return WRONG
     except Exception as exc:
         if args.debug:
-            traceback.print_exception(exc)
+            print(indented("".join(traceback.format_exception(exc))), file=sys.stderr)
         say(describe(exc))
         return FAILED

@@ -106,9 +106,7 @@ def run_monitor(args: argparse.Namespace) -> int:
     tokens = _tokens(args.tokens, operators, local)
     with collecting(args) as collector, closing(listen(place)) as listener:
         _watch_lab(args.lab, collector)
-        port = listener.getsockname()[1]
-        names = _hosts(args, local)
-        hosts = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names]
+        hosts = _hosts(args.host, args.name, listener.getsockname()[1])
         access = Access(
             {token: User(name, name in operators) for name, token in tokens.items()},
             None if tokens else User(VIEWER), hosts, secure,
@@ -147,12 +145,14 @@ def _tokens(path: Path | None, operators: Mapping[str, Protocol], local: bool) -
     return found
 
 
-def _hosts(args: argparse.Namespace, local: bool) -> list[str]:
-    """Names by which the page is asked for, the one that is told first."""
-    if args.host in ("0.0.0.0", "::") and not args.name:
-        raise UsageError(f"{args.host} is no name that a browser can ask for: give --name HOST")
-    own = ["127.0.0.1", "localhost", "::1"] if local else []
-    return list(dict.fromkeys([*args.name, *([] if args.host in ("0.0.0.0", "::") else [args.host]), *own]))
+def _hosts(host: str, names: Sequence[str], port: int) -> list[str]:
+    """``host:port`` by which browsers ask, the one that is shown first."""
+    everywhere = host in ("0.0.0.0", "::")
+    if everywhere and not names:
+        raise UsageError(f"{host} is no name that a browser can ask for: give --name HOST")
+    own = ["127.0.0.1", "localhost", "::1"] if is_loopback(f"tcp://{host}:1") else []
+    found: list[str] = [*names, *([] if everywhere else [host]), *own]
+    return [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in dict.fromkeys(found)]
 
 
 def _announce(args: argparse.Namespace, address: str, tokens: Mapping[str, str]) -> None:
@@ -191,14 +191,22 @@ def run_metrics(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace, collector: Collector, registry: Any) -> None:
     from prometheus_client import make_asgi_app  # pyright: ignore[reportUnknownVariableType]
 
+    local = is_loopback(f"tcp://{args.host}:1")
     place = Place(args.host, args.port, args.certificate, args.private_key, args.client_ca)
     signals = Signals()
     with closing(listen(place, "metrics")) as listener:
+        from .monitor.web.app import Guard
+
         signals.interrupt = False
-        address = f"{place.scheme}://{args.host}:{listener.getsockname()[1]}/metrics"
+        port = listener.getsockname()[1]
+        # Elsewhere whoever asks has a certificate, which no page of another name has.
+        access = Access(
+            {}, User(VIEWER), _hosts(args.host, (), port) if local else (), place.scheme == "https"
+        )
+        address = f"{place.scheme}://{args.host}:{port}/metrics"
         if args.json:
             write_json({"metrics": address})
         else:
             say(f"metrics at {address}, until Ctrl-C")
         collector.begin()
-        run(cast("Any", make_asgi_app(registry)), place, listener, lambda: signals.came)
+        run(Guard(cast("Any", make_asgi_app(registry)), access), place, listener, lambda: signals.came)

@@ -107,6 +107,11 @@ def folded(line: str, indent: int, stream: TextIO | None = None) -> str:
     )  # fmt: skip
 
 
+def indented(text: str) -> str:
+    """Several lines that belong to the one above them, such as a traceback."""
+    return textwrap.indent(plain(text), " " * 5).rstrip()
+
+
 def write_sentence(line: str) -> None:
     """Write a line for people; a terminal gets it broken between words. Errors as `write`."""
     write(folded(plain(line, keep=""), 4))

@@ -204,9 +204,13 @@ def type_name(given: str | type | None) -> str:
     """What a topic's messages are called, out of a class or a text; empty for None.
 
     Raises:
-        ConfigError: for what is neither.
+        ConfigError: for what is neither, or cannot be UTF-8.
     """
     if given is None or isinstance(given, str):
+        try:
+            (given or "").encode()
+        except UnicodeEncodeError as exc:
+            raise ConfigError(f"type={given!r:.60} cannot be written as UTF-8: {exc.reason}") from None
         return given or ""
     if not hasattr(given, "__qualname__"):
         raise ConfigError(f"type={given!r:.60} cannot be used: expected a class or its name")

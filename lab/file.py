@@ -45,6 +45,7 @@ import msgspec
 from ..agents.server.declared import check_poll
 from ..discovery.names import check_name, check_partition
 from ..protocol.errors import ConfigError, PzcError
+from ..protocol.keyring import check_private
 from ..protocol.shown import hint
 from ..transport.endpoints import RANDOM_TCP, check
 
@@ -272,6 +273,8 @@ def _check(file: LabFile) -> None:
     ):
         if named is not None and not (file.folder / named).is_file():
             raise ConfigError(f"{file.path}: {key}: there is no file {file.folder / named}")
+    if file.lab.keyring is not None:
+        check_private(file.folder / file.lab.keyring, f"{file.path}: [lab] keyring = {file.lab.keyring}")
     bound: dict[str, str] = {}
     if file.registry is not None:
         _told(file, "[registry] bind", check, file.registry.bind)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from ..protocol.shown import plain
 from .logs import LOG_BYTES, LOG_FILES
 from .units import Unit
 
@@ -271,7 +272,7 @@ class _Log(logging.handlers.RotatingFileHandler):
         self._put(line)
 
     def _put(self, line: str) -> None:
-        self.handle(logging.makeLogRecord({"msg": line}))
+        self.handle(logging.makeLogRecord({"msg": plain(line, keep="\t")}))
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         """Tell it once, and open the file again for the next line."""

@@ -132,6 +132,21 @@ def close_header(opening: bytes, sequence: int | str, key: str) -> bytes:
     return header
 
 
+def check_topic(topic: object) -> str:
+    """A topic, as it can be sent.
+
+    Raises:
+        LocalProtocolError: for what is no text, or cannot be UTF-8.
+    """
+    if not isinstance(topic, str):
+        raise LocalProtocolError(f"nothing can be published as topic {topic!r:.60}")
+    try:
+        topic.encode()
+    except UnicodeEncodeError as exc:
+        raise _not_utf8(exc) from None
+    return topic
+
+
 def check_key(key: object) -> str:
     """What a notification is about, as it can be sent.
 

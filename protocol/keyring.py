@@ -241,15 +241,25 @@ def read_private(path: Path, where: str) -> str:
         ConfigError: when it cannot be read, or group or others may touch it.
     """
     try:
-        mode = path.stat().st_mode & 0o777
-        if mode & 0o077 and isinstance(path, PosixPath):
-            raise ConfigError(f"{where} has mode {mode:o}, so others may use the key: chmod 600 {path}")
+        check_private(path, where)
         return path.read_text(encoding="utf-8")
     except OSError as exc:
         raise ConfigError(f"{where} cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError:
         # Not chained: that error carries the file's content.
         raise ConfigError(f"{where} is not UTF-8") from None
+
+
+def check_private(path: Path, where: str) -> None:
+    """Refuse a file with a secret that group or others may touch; ``where`` names it in the error.
+
+    Raises:
+        ConfigError: when they may.
+        OSError: when there is no such file.
+    """
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o077 and isinstance(path, PosixPath):
+        raise ConfigError(f"{where} has mode {mode:o}, so others may use the key: chmod 600 {path}")
 
 
 def _as_bytes(secret: str) -> bytes:

@@ -1,9 +1,11 @@
 """Settings: argument > environment > file > default, and where each value came from.
 
 The file is ``pzc.toml``: the one named by ``PZC_CONFIG``, else the first found in the working
-directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``. Its keys are the
-variables' names in lower case without the prefix (``ser = "json"``); its table ``limits`` has the names of
-`Limits`.
+directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``. One that was found, not
+named, must belong to this user or root; that of the working directory, which may have come with somebody
+else's files, gives nothing of `NAMED_ONLY`. Its keys are the
+variables' names in lower case without the prefix (``ser = "json"``); its table ``limits`` has the
+names of `Limits`.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Any, cast
 
 from ..discovery import names, site
 from ..protocol import limits, serializers
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.frames import DIALECTS
-from ..protocol.keyring import Key, Keyring, read_private
+from ..protocol.keyring import Key, Keyring, check_private, read_private
 from ..protocol.shown import hint
 from ..protocol.signing import SUITES
 
@@ -116,6 +118,11 @@ KNOWN: dict[str, _Setting] = {
     "PZC_CONFIG": _Setting(_path, None, "settings file"),
 }
 """Every variable that is read, its default and its meaning."""
+
+NAMED_ONLY = frozenset(
+    {"PZC_KEY", "PZC_KEY_FILE", "PZC_KEYRING", "PZC_ACCEPT", "PZC_PEERS", "PZC_REGISTRY", "PZC_RELAY"}
+)
+"""Settings that say who is believed or connected to."""
 
 RESERVED = frozenset({"PZC_COMPILED"})
 """Names that the process as a whole or other parts of a deployment read; they are no misspellings."""
@@ -277,9 +284,14 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     environ = os.environ if environ is None else environ
     table: Mapping[str, Any] = {}
     name = "pzc.toml"
+    named = bool(environ.get("PZC_CONFIG"))
     for path in config_files(environ):
-        if os.path.isfile(path) or environ.get("PZC_CONFIG"):
+        if named or os.path.isfile(path):
+            if not named:
+                _check_owner(path)
             table, name = _read_toml(path), str(path)
+            if not (named or path.is_absolute()):
+                _check_working_directory(path, table)
             break
     settings = Settings(environ, table, name)
     if settings.limits:
@@ -293,10 +305,40 @@ def _read_toml(path: Path) -> Mapping[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin with a mark
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin with a mark
+        if table.get("key"):
+            check_private(path, f"settings file {path}")
     except OSError as exc:
         raise ConfigError(f"settings file {path} cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError:
         raise ConfigError(f"settings file {path} is not UTF-8") from None
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"settings file {path} is not TOML: {exc}") from exc
+    return table
+
+
+def _check_owner(path: Path) -> None:
+    """Refuse a file that nobody named when another user can change it."""
+    if not isinstance(path, PosixPath):
+        return
+    where, about = f"settings file {path.absolute()}", path.stat()
+    others = {about.st_uid, path.lstat().st_uid} - {os.geteuid(), 0}  # a link has an owner of its own
+    if others:
+        raise ConfigError(
+            f"{where} belongs to user {min(others)}, and only this user's and root's are read: "
+            f"remove it, or trust it with PZC_CONFIG={path.absolute()}"
+        )
+    if about.st_mode & 0o022:
+        raise ConfigError(
+            f"{where} has mode {about.st_mode & 0o777:o}, so others may change it: chmod go-w {path}"
+        )
+
+
+def _check_working_directory(path: Path, table: Mapping[str, Any]) -> None:
+    """Refuse settings that may have come with somebody else's files and say who is believed."""
+    for key in table:
+        if f"PZC_{key.upper()}" in NAMED_ONLY:
+            raise ConfigError(
+                f"settings file {path.absolute()}: {key} is not taken from a working directory: name it "
+                f"with PZC_CONFIG={path.absolute()}, or move {key} to ~/.config/pzc/pzc.toml"
+            )

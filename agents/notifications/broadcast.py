@@ -299,9 +299,10 @@ class Broadcast:
             return self._filters.has_mark(mark)
 
     def last_at(self, mark: str) -> int | dict[str, int]:
-        """The last number before a mark came that is held; for ``*`` that of each topic.
+        """The last number before a mark came that is held; for ``*`` that of each topic by now.
 
         Whatever is numbered later was encoded for the mark's filter.
         """
         with self._state:
-            return self._filters.last_at(mark)
+            last = self._filters.last_at(mark)
+        return dict(self._numbers) if last is None else last

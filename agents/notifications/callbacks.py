@@ -57,6 +57,10 @@ WAITING_GAPS = 10_000
 """Calls of one subscription's `on_gap` that wait for its callback; further ones are logged instead."""
 
 
+COMPLAINTS = 60.0
+"""Seconds between two failures of one subscription's callbacks that are logged."""
+
+
 class Called(ABC):
     """The side of a `Subscription` that calls back, which makes ``_inbox`` and ``_mutex``.
 
@@ -83,6 +87,8 @@ class Called(ABC):
     _pumping: bool
     """Somebody calls, or will, for what is pending."""
     _closed: bool
+    _silent_until: float
+    """Monotonic seconds before which no failure is logged."""
 
     @abstractmethod
     def _opened(self, entry: Arrival) -> Notification | None:
@@ -155,6 +161,8 @@ class Called(ABC):
         callback = cast("Callable[[Notification], Awaitable[object]]", self._callback)
         with self._running or self._make_running():
             while True:
+                while self._errands:
+                    self._errands.popleft()()
                 with self._mutex:
                     if self._closed or not self._inbox.items:
                         self._pumping = False
@@ -225,6 +233,8 @@ class Called(ABC):
             )
 
     def _do_errands(self) -> None:
+        if self._pumping and type(self.executor) is Awaiting:
+            return  # `_await_pending` does: its lock keeps nothing out of its own thread
         running, errands = self._running or self._make_running(), self._errands
         while errands and running.acquire(blocking=False):
             try:
@@ -235,7 +245,14 @@ class Called(ABC):
 
     def _failed(self, error: BaseException) -> None:
         self.callback_errors += 1
-        logger.error("callback of topic %s failed", self.topic, exc_info=error)
+        if (now := time.monotonic()) >= self._silent_until:
+            self._silent_until = now + COMPLAINTS
+            logger.error(
+                "callback of topic %s failed, %d times by now",
+                self.topic,
+                self.callback_errors,
+                exc_info=error,
+            )
         # Whoever keeps the log record would keep the content, and with it the publisher's memory.
         traceback.clear_frames(error.__traceback__)
 

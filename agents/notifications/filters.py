@@ -14,7 +14,8 @@ nobody can guess, and keeps it as long as its subscription: its topic is wanted 
 Only marks are counted one by one; a socket may ask for the same filter any number of times.
 
 A mark also remembers the last number of its topic when it came: what is numbered later reaches the
-subscription, and what was numbered before is not part of it.
+subscription, and what was numbered before is not part of it. A mark of `ANY` remembers nothing: a copy of
+the numbers of all topics would be work and memory that anybody can ask for without a key.
 
 A voice is a dialect and a sender::
 
@@ -44,9 +45,6 @@ MARK_TOPIC = "__placed__"
 MAX_LENGTH = 4096
 """Longest filter in bytes, its first byte included."""
 
-MAX_NUMBERS = 1 << 20
-"""Numbers of topics that are kept for all marks of ``*`` together: anybody may set one, without a key."""
-
 MAX_NAMES = 64
 """Most names by which originals are served that have reached one wildcard address."""
 
@@ -71,9 +69,7 @@ class Filters:
         self._mark_start = mark_filter(agent_id, "", "")[:-1]
         self._held: set[bytes] = set()
         self._originals: Counter[str] = Counter()
-        self._marks: dict[str, int | dict[str, int]] = {}
-        self._tables: dict[str, int] = {}  # how many numbers there are for a mark of all topics, oldest first
-        self._numbers = 0  # of all of these
+        self._marks: dict[str, int | None] = {}
         self._who: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def __len__(self) -> int:
@@ -113,24 +109,15 @@ class Filters:
         if not prefix.startswith(self._mark_start):
             return
         mark, _, topic = prefix[len(self._mark_start) :].decode(errors="replace").partition("+")
-        self._unmark(mark)
-        if change > 0 and topic != ANY:
-            self._marks[mark] = lasts.get(topic, 0)
-        elif change > 0:
-            self._marks[mark], self._tables[mark] = dict(lasts), len(lasts)
-            self._numbers += len(lasts)
-            while self._numbers > MAX_NUMBERS and len(self._tables) > 1:
-                self._unmark(next(iter(self._tables)))
+        self._marks.pop(mark, None)
+        if change > 0:
+            self._marks[mark] = None if topic == ANY else lasts.get(topic, 0)
         who, agents = mark.partition(".")[0], self._who[topic]
         agents[who] += change
         if not agents[who]:
             del agents[who]
         if not agents:
             del self._who[topic]
-
-    def _unmark(self, mark: str) -> None:
-        self._marks.pop(mark, None)
-        self._numbers -= self._tables.pop(mark, 0)
 
     def originals(self) -> list[str]:
         """By what the filters of original peers name this agent, in the order in which they came."""
@@ -146,11 +133,11 @@ class Filters:
             del self._originals[name]
 
     def has_mark(self, mark: str) -> bool:
-        """True while that mark is held, and not one of all topics that newer ones have taken the room of."""
+        """True while that mark is held."""
         return mark in self._marks
 
-    def last_at(self, mark: str) -> int | dict[str, int]:
-        """The last number of the mark's topic when it came; for ``*`` of every topic.
+    def last_at(self, mark: str) -> int | None:
+        """The last number of the mark's topic when it came; None for ``*``.
 
         Raises:
             KeyError: when that mark is not held.

@@ -69,6 +69,7 @@ class Heartbeat:
         self._armed = threading.Lock()  # held while there is a timer; nobody waits for it
         self._timer: Timer | None = None
         self._withdrawn: set[str] = set()
+        self._all: Mapping[str, int] = {}  # of everything, when somebody asked since the last beat
         self._closed = False
 
     def withdraw(self, topic: str, number: int) -> None:
@@ -98,10 +99,12 @@ class Heartbeat:
             topic: empty for nobody.
             lasts: last number of each topic.
         """
-        for each in dict(lasts) if topic == ANY else (topic,):
-            if number := lasts.get(each, 0):
-                self._tails.sent(each, number)
-                self._arm()
+        if topic == ANY:  # looked through at the next beat: anybody may ask, without a key, and again at once
+            self._all = lasts
+            self._arm()
+        elif number := lasts.get(topic, 0):
+            self._tails.sent(topic, number)
+            self._arm()
 
     def close(self) -> None:
         """Tell for the last time."""
@@ -127,6 +130,9 @@ class Heartbeat:
                 self._withdrawn.discard(topic)
 
     def _count(self) -> None:
+        lasts, self._all = self._all, {}
+        for topic, number in dict(lasts).items():
+            self._tails.sent(topic, number)
         for topic in list(self._numbers):  # meanwhile others may be sent
             self._tails.sent(topic, self._numbers.pop(topic))
 

@@ -14,7 +14,8 @@ from ...delivery.policies import Policy, drop
 from ...delivery.throttle import Throttle
 from ...discovery.names import is_pattern, type_name
 from ...discovery.records import Place
-from ...protocol.errors import ConfigError, LocalProtocolError, PeerLost, PolicyRefused, UnknownName
+from ...protocol.errors import ConfigError, PeerLost, PolicyRefused, UnknownName
+from ...protocol.frames import check_topic
 from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ...transport.settings import TRANSPORTS
@@ -262,8 +263,7 @@ def check(
         raise ConfigError(
             f"publisher={publisher!r:.60} cannot be used: expected an endpoint, name or pattern"
         )
-    if not isinstance(topic, str):
-        raise LocalProtocolError(f"nothing is ever published as topic {topic!r:.60}")
+    check_topic(topic)
     if callback is not None and not callable(callback):
         raise ConfigError(f"callback={callback!r:.60} cannot be used: expected a function")
     for policy in policies:

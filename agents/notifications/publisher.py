@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ...delivery.claims import Interest
 from ...protocol.errors import LocalProtocolError
+from ...protocol.frames import check_topic
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
@@ -71,13 +72,6 @@ class Plan(Struct, frozen=True, eq=False):
         for interest in self.windows or ():
             room = room and interest.held < interest.window
         return room
-
-
-def checked_topic(topic: object) -> str:
-    """A topic of this agent; LocalProtocolError for what is no text."""
-    if not isinstance(topic, str):
-        raise LocalProtocolError(f"nothing can be published as topic {topic!r:.60}")
-    return topic
 
 
 class Publisher:
@@ -188,7 +182,7 @@ class Publisher:
 
     def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
         subscribers = self._subscribers
-        if checked_topic(topic) in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
+        if check_topic(topic) in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
         voices = self._broadcast.voices(topic)
         with subscribers.lock:

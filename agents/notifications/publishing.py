@@ -10,7 +10,7 @@ from typing import Protocol as Form
 
 from ...delivery.policies import Policy
 from ...protocol.errors import ConfigError
-from ...protocol.frames import check_key
+from ...protocol.frames import check_key, check_topic
 from ...protocol.records import Records
 from ...transport.compiled import PROVER
 from ...transport.counters import Counters
@@ -28,7 +28,7 @@ from .links.loans import lend
 from .links.published import Published
 from .links.subscribers import Subscribers
 from .links.topics import advertised
-from .publisher import Publisher, checked_topic
+from .publisher import Publisher
 from .readers import OnReaders, Readers
 from .statistics import topics_told
 
@@ -175,13 +175,14 @@ class Publishing:
             ack_wait: as `publish`.
 
         Raises:
-            LocalProtocolError: for a dtype with objects; at the end of the block what `publish` raises.
+            LocalProtocolError: for a topic, key or dtype that cannot be sent; at the end of the block what
+                `publish` raises.
             AgentClosed: after `stop`.
         """
         self._check_usable()
         publish = partial(self._publish_own, ack_wait=ack_wait)
         shared = self.subscribers.routes.about(topic).zero_copy
-        published = Published(topic, "" if key is None else check_key(key), None)
+        published = Published(check_topic(topic), "" if key is None else check_key(key), None)
         is_forked = partial(forked_since, self._forks)
         return lend(self.subscribers.encoding, published, shape, dtype, publish, is_forked, shared)
 
@@ -222,7 +223,7 @@ class Publishing:
                 it, over a link or with a mailbox, gets it.
 
         Raises:
-            ConfigError: for an argument that cannot be used.
+            ConfigError: for an argument that cannot be used; for a topic LocalProtocolError.
             AgentClosed: after `stop`.
         """
         self._check_usable()
@@ -231,6 +232,7 @@ class Publishing:
             "keep_last": keep_last, "secret": secret or None,
         }  # fmt: skip
         given = {name: value for name, value in said.items() if value is not None}
+        check_topic(topic)
         about = advertised(given, policies)
         if type is not None:
             self.publisher.declared.say(topic, type)
@@ -260,7 +262,7 @@ class Publishing:
             AgentClosed: after `stop`.
         """
         self._check_usable()
-        there = self.publisher.withdraw(checked_topic(topic), withdrawn(topic))
+        there = self.publisher.withdraw(check_topic(topic), withdrawn(topic))
         self.subscribers.declare(topic, self.publisher.declared)
         if self.announcer is not None:
             self.announcer.withdraw(topic)
@@ -278,7 +280,7 @@ class Publishing:
         """
         if type(n) is not int:
             raise ConfigError(f"n={n!r:.60} cannot be used: expected a whole number")
-        return self.readers.wait(checked_topic(topic), n, checked_wait(timeout))
+        return self.readers.wait(check_topic(topic), n, checked_wait(timeout))
 
     def on_readers(self, topic: str, callback: OnReaders | None) -> None:
         """Call a function whenever agents begin or cease to read a topic.
@@ -294,7 +296,7 @@ class Publishing:
             AgentClosed: after `stop`.
         """
         self._check_usable()
-        self.readers.on_readers(checked_topic(topic), callback)
+        self.readers.on_readers(check_topic(topic), callback)
 
     def statistics(self) -> dict[str, Any]:
         """What was published of each topic, and how it is with links and mailboxes."""

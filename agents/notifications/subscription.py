@@ -64,8 +64,8 @@ class Subscription(Reading):
     """
 
     __slots__ = (  # a process may have 100 000
-        "_callback", "_closed", "_errands", "_forks", "_gaps", "_inbox", "_mutex", "_on_close",
-        "_pumping", "_running", "_throttle", "_told", "_wakers", "arrivals", "callback_errors",
+        "_callback", "_closed", "_errands", "_forks", "_gaps", "_inbox", "_mutex", "_on_close", "_pumping",
+        "_running", "_silent_until", "_throttle", "_told", "_wakers", "arrivals", "callback_errors",
         "executor", "ignores_local", "initial", "key", "manual_ack", "on_gap", "on_lost", "proofs",
         "publisher", "raw", "restarted", "sink", "throttle", "topic", "transport", "type", "who",
     )  # fmt: skip
@@ -94,6 +94,7 @@ class Subscription(Reading):
         self.on_gap: Callable[[Gap], object] | None = None
         self.on_lost: Callable[[str], object] | None = None
         self.callback_errors = 0
+        self._silent_until = 0.0
         self.throttle = throttle
         self._throttle = None if throttle is None else Throttle(throttle)
         self._inbox: Inbox[Arrival] = Inbox(policy)  # what it refuses is done with once no lock is held

@@ -289,7 +289,10 @@ def _line(names: _Names | None, values: Any) -> dict[str, Any]:
 
 def _bytes(line: dict[str, Any]) -> bytes:
     try:
-        return _encode(line) + b"\n"
+        encoded = _encode(line)
+        if not encoded.decode().isprintable():  # such as a line separator, which other readers break lines at
+            encoded = json.dumps(msgspec.json.decode(encoded)).encode()
+        return encoded + b"\n"
     except Exception:  # half a surrogate pair, as in the name of a foreign file, is no UTF-8
         return json.dumps(line, ensure_ascii=False, default=repr).encode("utf-8", "replace") + b"\n"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PosixPath
+from pathlib import Path
 from typing import Any, cast
 
 from ...protocol.errors import ConfigError
 from ...protocol.frames import PZC00
-from ...protocol.keyring import Key, Keyring
+from ...protocol.keyring import Key, Keyring, check_private
 from ...transport.endpoints import is_loopback
 from ...transport.settings import KNOWN, Settings, config_files, load
 from .finding import Finding, Subject, failed, ok, warning
@@ -150,10 +150,12 @@ def _file(name: str, path: Path) -> Iterator[Finding]:
         yield failed(check, f"{path}: {exc.strerror}", f"correct {name}, or make a key: pzc keygen > {path}")
         return
     mode, owner = status.st_mode & 0o777, status.st_uid
-    if mode & 0o077 and isinstance(path, PosixPath):
-        text = f"{path} has mode {mode:o}: other users of this machine can use the key"
-        yield failed(check, text, f"chmod 600 {path}", mode=f"{mode:o}")
-    elif hasattr(os, "geteuid") and owner not in (os.geteuid(), 0):
+    try:
+        check_private(path, str(path))
+    except ConfigError as exc:
+        yield failed(check, str(exc), f"chmod 600 {path}", mode=f"{mode:o}")
+        return
+    if hasattr(os, "geteuid") and owner not in (os.geteuid(), 0):
         text = f"{path} belongs to user {owner}, who can change the key"
         yield warning(check, text, f"chown {os.geteuid()} {path}", owner=owner)
     else:

@@ -51,7 +51,7 @@ audit = "audit.log"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name in ("server.keyring", "limits.toml"):
-        (tmp_path / name).touch()
+        (tmp_path / name).touch(mode=0o600)
     return tmp_path
 
 

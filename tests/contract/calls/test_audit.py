@@ -75,6 +75,14 @@ def test_a_call_is_a_line_that_says_who_did_what_with_which_outcome(path: Path) 
     assert "who is that?" in failed["error"]
 
 
+def test_a_call_with_line_separators_in_its_arguments_is_one_line(path: Path) -> None:
+    with audited(path) as (_, proxy):
+        proxy.log_in("two\u2028lines\x85of\x9bone", token="")
+    assert [json.loads(line)["member"] for line in path.read_text("utf-8").splitlines() if "two" in line] == [
+        "log_in"
+    ]
+
+
 def test_each_call_of_a_batch_is_a_line(path: Path) -> None:
     with audited(path) as (_, proxy):
         together = batch(proxy)

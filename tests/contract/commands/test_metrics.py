@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
@@ -61,6 +62,23 @@ def test_prometheus_asks_over_http(bench: Console) -> None:
     outcome = bench("metrics", "psu", "--port", "0", "--json", meanwhile=ask)
     assert outcome.status == 0
     assert "# TYPE pzc_agent_up gauge" in found[0]
+
+
+def test_metrics_asked_for_by_a_foreign_name_are_refused(bench: Console) -> None:
+    def ask(running: Running) -> None:
+        address = json.loads(running.line())["metrics"]
+        for host in ("evil.example", "", urlsplit(address).netloc):
+            asked = urllib.request.Request(address, headers={"Host": host})
+            try:
+                with urllib.request.urlopen(asked, timeout=10) as answer:
+                    found.append(answer.status)
+            except urllib.error.HTTPError as refused:
+                found.append(refused.code)
+        running.kill(signal.SIGTERM)
+
+    found: list[int] = []
+    bench("metrics", "psu", "--port", "0", "--json", meanwhile=ask)
+    assert found == [403, 403, 200]
 
 
 def test_the_newest_number_of_a_topic_is_told(bench: Console) -> None:

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from pzc import Agent, ConfigError, Server, discover
 
-from tests.contract.rigs.naming import watching
+from tests.contract.rigs.naming import serve, watching
+from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs.processes import Workers
+
+GROUP = "239.255.80.90"
 
 
 def topics() -> list[str]:
@@ -95,3 +101,32 @@ def test_with_an_agent_go_its_topics() -> None:
             meter.advertise("reading")
             watch.wait_for("/meter/reading")
         watch.wait_for_end("/meter/reading")
+
+
+@pytest.fixture
+def overheard() -> Iterator[socket.socket]:
+    """Every announcement on loopback."""
+    loopback = socket.inet_aton("127.0.0.1")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as hearing:
+        hearing.settimeout(TIMEOUT)
+        hearing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        hearing.bind((GROUP, int(os.environ["PZC_DISCOVERY_PORT"])))
+        member = socket.inet_aton(GROUP) + loopback
+        hearing.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+        hearing.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, loopback)
+        yield hearing
+
+
+@pytest.mark.xfail(reason="who was not there does not know that an announcement is an old one")
+def test_a_repeated_announcement_makes_no_agent_known(overheard: socket.socket, workers: Workers) -> None:
+    gone = serve(workers, "gone", PZC_KEY=KEY)
+    while b"gone" not in (said := overheard.recv(2048)):
+        pass
+    gone.stop()
+    late = serve(workers, "late", PZC_KEY=KEY)
+    overheard.sendto(said, overheard.getsockname())
+    serve(workers, "last", PZC_KEY=KEY)
+    names: list[str] = []
+    while "/last" not in names:
+        names = late.ask("names")
+    assert "/gone" not in names

@@ -176,23 +176,28 @@ def test_a_close_waits_for_the_coroutine_that_runs() -> None:
         assert ended.is_set()
 
 
-def test_a_gap_is_told_where_coroutines_run() -> None:
-    threads: queue.Queue[str] = queue.Queue()
+def test_a_gap_is_reported_where_coroutines_run_and_within_none() -> None:
+    steps: queue.Queue[str] = queue.Queue()
+    release = threading.Event()
 
     async def take(notification: Notification) -> None:
-        threads.put(threading.current_thread().name)
-        await asyncio.to_thread(told.wait, TIMEOUT)
+        steps.put("begin")
+        await asyncio.to_thread(release.wait, TIMEOUT)
+        steps.put("end")
+
+    async def end(notification: Notification) -> None:
+        release.set()
 
     def on_gap(gap: object) -> None:
-        threads.put(threading.current_thread().name)
-        told.set()
+        steps.put(threading.current_thread().name)
 
-    told = threading.Event()
     with pair() as (publisher, reader):
         subscription = reader.subscribe(publisher.rep_endpoint, "t", take, policy=LONG.__class__("drop", 1))
+        reader.subscribe(publisher.rep_endpoint, "last", end)
         subscription.on_gap = on_gap
         publisher.publish("t", 1)
-        assert threads.get(timeout=TIMEOUT) == "pzc-async"
+        assert steps.get(timeout=TIMEOUT) == "begin"
         for number in range(2, 5):
             publisher.publish("t", number)
-        assert threads.get(timeout=TIMEOUT) == "pzc-async"
+        publisher.publish("last", 5)
+        assert [steps.get(timeout=TIMEOUT) for _ in range(2)] == ["end", "pzc-async"]

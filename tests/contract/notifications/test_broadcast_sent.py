@@ -7,6 +7,9 @@ import threading
 import time
 from typing import Any
 
+import pytest
+import zmq
+
 from pzc import Agent, Subscription
 
 from tests.contract.rigs.peers import TIMEOUT, balance, run_threads
@@ -71,3 +74,18 @@ def test_eight_threads_publish_on_several_topics(publisher: Agent, reader: Agent
     for subscription in several:
         assert [subscription.recv(TIMEOUT).sequence for _ in range(400)] == list(range(1, 401))
         assert subscription.dropped == 0
+
+
+@pytest.mark.parametrize("marks", [1, 10_000])
+def test_filters_for_everything_are_taken_without_a_look_at_each_topic(publisher: Agent, marks: int) -> None:
+    for number in range(20_000):
+        publisher.publish(f"t{number}", 0)
+    start = f"\1PZC01+{publisher.agent_id}+__placed__+"
+    with zmq.Context() as context, context.socket(zmq.XSUB) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SNDHWM, 0)
+        socket.connect(publisher.pub_endpoint)
+        for number in range(20_000):
+            socket.send(f"{start}first.{number % marks}+*".encode())
+        socket.send(f"{start}second.1+last".encode())
+        assert publisher.wait_for_subscribers("last", 2, TIMEOUT)

@@ -308,3 +308,15 @@ def test_of_publishers_that_are_killed_over_and_over_nothing_is_left_and_the_nex
             each.close()
         wait_until(lambda: not left & memory_of_all())
     assert sorted(name for name in os.listdir("/dev/shm") if "pzc" in name) == before
+
+
+@pytest.mark.xfail(reason="a link whose socket cannot be had again goes on over TCP")
+@pytest.mark.needs("unix")
+def test_what_asked_for_the_unix_socket_does_not_go_on_over_tcp_after_a_restart(workers: Workers) -> None:
+    endpoints = free_endpoint(), free_endpoint()
+    publisher, endpoint = workers.publisher(*endpoints)
+    with Agent(protocol=Protocol(KEY)) as reader:
+        _kept = reader.subscribe(endpoint, "t", policy=latest(1), transport="unix")
+        publisher.kill()
+        without, _ = workers.publisher(*endpoints, timings={"connections": 0})
+        assert not without.ask("wait_for_subscribers", "t", 1)

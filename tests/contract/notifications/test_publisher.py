@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import zmq
 
-from pzc import Agent, AgentClosed, LocalProtocolError, Protocol, SerializeError
+from pzc import Agent, AgentClosed, ConfigError, LocalProtocolError, Protocol, SerializeError, mailbox
 
 from tests.contract.rigs import listening
 from tests.contract.rigs.listening import listen
@@ -49,6 +49,35 @@ def test_a_topic_that_cannot_be_written_burns_no_number(publisher: Agent, reader
         with pytest.raises(LocalProtocolError):
             publisher.publish(topic, 0)
         assert publisher.statistics()["topics"] == {}
+
+
+@pytest.mark.parametrize("transport", [None, "tcp"])
+def test_half_a_character_in_a_topic_is_refused_before_it_has_a_number(transport: str | None) -> None:
+    with Agent(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
+        _kept = reader.subscribe(publisher.rep_endpoint, "*", transport=transport)
+        with pytest.raises(LocalProtocolError, match="UTF-8"):
+            publisher.publish("volt\ud800", 0)
+        assert publisher.statistics()["topics"] == {}
+
+
+HALF: dict[str, Callable[[Agent], object]] = {
+    "subscribe": lambda agent: agent.subscribe(agent.rep_endpoint, "\ud800"),
+    "subscribe to names": lambda agent: agent.subscribe("psu*", "\ud800"),
+    "advertise": lambda agent: agent.advertise("\ud800"),
+    "advertised type": lambda agent: agent.advertise("t", type="\ud800"),
+    "loan": lambda agent: agent.loan("\ud800", 3, float),
+    "key": lambda agent: agent.publish("t", 0, key="\ud800"),
+    "key subscribed to": lambda agent: agent.subscribe(agent.rep_endpoint, "t", key="\ud800"),
+    "withdraw": lambda agent: agent.withdraw("\ud800"),
+    "name": lambda agent: Agent(name="\ud800"),
+    "mailbox": lambda agent: mailbox(name="\ud800"),
+}
+
+
+@pytest.mark.parametrize("use", HALF)
+def test_half_a_character_is_refused_at_once(publisher: Agent, use: str) -> None:
+    with pytest.raises((LocalProtocolError, ConfigError)):
+        HALF[use](publisher)
 
 
 def test_after_stop_nothing_is_published() -> None:

@@ -220,3 +220,22 @@ def test_a_stalled_slot_delays_no_slot_of_another_signal() -> None:
     finally:
         opened.set()
         proxy._proxy_stop_server()
+
+
+def test_a_callback_that_fails_each_time_is_logged_once_and_counted(
+    publisher: Agent, reader: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+    def fail(notification: Notification) -> None:
+        if notification.content == "last":
+            done.put(None)
+        else:
+            raise ValueError("the plot is closed")
+
+    subscription = reader.subscribe(publisher.rep_endpoint, "t", fail, policy=block(TIMEOUT))
+    for content in (*range(100), "last"):
+        publisher.publish("t", content)
+    done.get(timeout=TIMEOUT)
+    assert subscription.callback_errors == 100
+    assert caplog.text.count("the plot is closed") == 2  # in the line of code and in the error
