@@ -20,6 +20,7 @@ that answers to. A ``__setattr__`` alone says nothing of which names there are.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -222,7 +223,9 @@ def still(target: object, name: str) -> object:
     """A member as it can be had without running any code; `MISSING` when it cannot."""
     static = inspect.getattr_static(target, name, MISSING)
     if inspect.ismemberdescriptor(static):
-        return getattr(target, name, MISSING)
+        with contextlib.suppress(AttributeError):  # empty
+            return static.__get__(target)  # getattr would run a __getattribute__ of its class
+        return MISSING
     return MISSING if static is MISSING or _runs(static) else static
 
 

@@ -188,7 +188,7 @@ class Tree:
         """As `still`, and whether it is known what marks there are."""
         target: Any = self.root
         for step in path:
-            if type(target) in TRAVELLING or isinstance(target, members.CLOSED):
+            if type(target) in TRAVELLING or issubclass(type(target), members.CLOSED):
                 return MISSING, True
             if isinstance(step, str):
                 target = members.still(target, step)

@@ -173,3 +173,27 @@ def test_a_signal_in_the_place_of_another_is_heard_by_the_next_subscription(
         with reader.subscribe(server.rep_endpoint, "channels[0].changed") as changes:
             made.channels[0].changed.emit(2.5)
             assert changes.recv(TIMEOUT).content == (2.5,)
+
+
+class Guarded:
+    """A channel that keeps its signal in a slot, and notes the threads that look it up."""
+
+    __slots__ = ("changed", "looked_up")
+
+    def __init__(self) -> None:
+        self.changed = Signal("volts")
+        self.looked_up: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "changed":
+            object.__getattribute__(self, "looked_up").append(threading.current_thread().name)
+        return object.__getattribute__(self, name)
+
+
+def test_a_subscription_runs_no_code_of_what_is_served() -> None:
+    channel = Guarded()
+    with Server({"a": channel, "b": Rack()}, discovery=False) as server, Agent(discovery=False) as reader:
+        channel.looked_up.clear()
+        with reader.subscribe(server.rep_endpoint, "a.changed"):
+            pass
+        assert channel.looked_up == []
