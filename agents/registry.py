@@ -171,7 +171,7 @@ class Registry(Server):
     def _answer(self, question: _Question) -> None:
         request = question.request
         try:
-            self._take(question)
+            self._write_down(question)
         except PzcError as exc:
             self._answering.replies.refuse(request, exc)
             return
@@ -183,7 +183,7 @@ class Registry(Server):
             self._shares.add(request.key_id)
             question.timer = self.loop.call_later(question.wait, partial(self._tell, question))
 
-    def _take(self, told: _Question) -> None:
+    def _write_down(self, told: _Question) -> None:
         """Write down what a process told."""
         state, owner = self.state, told.request.caller.identity
         now, before = time.monotonic(), state.cursor
