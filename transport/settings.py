@@ -333,6 +333,6 @@ def _check_working_directory(path: Path, table: Mapping[str, Any]) -> None:
     for key in table:
         if f"PZC_{key.upper()}" in NAMED_ONLY:
             raise ConfigError(
-                f"settings file {path.absolute()}: {key} is not taken from a working directory: name the file "
+                f"settings file {path.absolute()}: {key} is not taken from a working directory: name it "
                 f"with PZC_CONFIG={path.absolute()}, or move {key} to ~/.config/pzc/pzc.toml"
             )
