@@ -4,7 +4,7 @@
 
     frame        PZC00 (original Pizco)           PZC01
     0 header     PZC00+<sender>+<topic>           PZC01+<agent id>+<topic>+<sequence>+<key>
-    1 serializer pickle | pickleN | json          also msgpack | buffers | registered names
+    1 serializer pickle | pickleN | json          also msgpack | buffers
     2 content    bytes                            bytes
     3 message id urn:uuid:...                     urn:uuid:... (UUIDv8, see ids.py)
     4 signature  HMAC-SHA1 or empty               suite byte, tag, key id (see signing.py)

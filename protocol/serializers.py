@@ -1,8 +1,7 @@
-"""Named serializers: content to bytes and back, with a registry for more.
+"""Named serializers: content to bytes and back.
 
 Names on the wire: ``pickle`` (highest protocol), ``pickle0`` … ``pickle5``, ``json``, ``msgpack``,
-``buffers``, and what :func:`register` added. A *family* is what allow-lists speak about: ``pickle3``
-belongs to ``pickle``.
+``buffers``. A *family* is what allow-lists speak about: ``pickle3`` belongs to ``pickle``.
 
 ======== ===================================== ============================================
 family   what comes back                       untrusted content
@@ -22,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
-import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +31,7 @@ import msgspec
 
 from . import arrays, buffers, link_codec, msgpack_keys, pickles, portable
 from .buffers import Allocate
-from .errors import ConfigError, DecodeError, LocalProtocolError, SerializeError, SerializerRefused
+from .errors import DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 from .lazily import is_array
 from .pickles import Data
 from .unpickle import restricted_loads
@@ -128,8 +126,7 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
         name: serializer name, as received.
         data: frame 2.
         trusted: whether a key of role operator or above signed the message for this side. If not, the
-            pickle families use the restricted unpickler, and a registered serializer must have been
-            registered as safe.
+            pickle families use the restricted unpickler.
         writable: True gives writable arrays in place when ``buffers`` content lies in writable memory, which
             nobody else may use then; otherwise they are read-only.
 
@@ -176,38 +173,6 @@ def default_accept(serializer_name: str) -> frozenset[str]:
     only_safe = _SERIALIZERS[serializer_name].safe
     families = {entry.family for entry in _SERIALIZERS.values() if entry.safe or not only_safe}
     return frozenset(families - STRUCTURAL)
-
-
-def register(
-    name: str,
-    encode: Callable[[object], bytes | bytearray],
-    decode: Callable[[Data], object],
-    *,
-    safe: bool = False,
-) -> None:
-    """Add a serializer for this process; both sides of a conversation need it.
-
-    Args:
-        name: lower-case letters, digits, ``_``, ``-``, ``.``; at most 32; not a ``pickle…`` name.
-        encode: content to bytes.
-        decode: bytes to content.
-        safe: True promises that ``decode`` runs no code that the bytes choose. Otherwise unsigned
-            messages with this serializer are refused.
-
-    Raises:
-        ConfigError: the name is malformed or taken.
-    """
-    if not re.fullmatch(r"[a-z0-9_.-]{1,32}", name) or re.fullmatch(r"pickle\d*", name):
-        raise ConfigError(f"{name!r} cannot be the name of a serializer")
-    if name in _SERIALIZERS:
-        raise ConfigError(f"a serializer called {name!r} exists already")
-
-    def checked(data: Data, trusted: bool, _writable: bool) -> object:
-        if not (safe or trusted):
-            raise SerializerRefused(f"serializer {name!r} is only accepted in signed messages")
-        return decode(data)
-
-    _SERIALIZERS[name] = _Serializer(name, lambda content, _allocate: encode(content), checked, safe)
 
 
 def _unknown(name: str) -> LocalProtocolError:

@@ -51,7 +51,7 @@ class Protocol:
 
     Args:
         hmac_key: signing key; empty sends and accepts unsigned messages only.
-        serializer: ``pickle``, ``pickleN``, ``json``, ``msgpack``, ``buffers`` or a registered one.
+        serializer: ``pickle``, ``pickleN``, ``json``, ``msgpack`` or ``buffers``.
         dialect: spoken when the peer's is unknown, ``PZC01`` or ``PZC00``; ``PZC00`` when no other
             is accepted.
         accept: dialects that are accepted; default both, with a key ``PZC01`` alone unless ``dialect``

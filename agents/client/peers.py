@@ -32,7 +32,6 @@ from ...protocol.ids import EPOCH_BITS, TIME_BITS
 from ...protocol.peer import Peer, unmet
 from ...protocol.reply import Reply, accepted
 from ...protocol.shown import shown
-from ...protocol.version import VERSION
 from ...transport import endpoints, families
 from ...transport.wire import Protocol, now_ms
 
@@ -40,12 +39,6 @@ logger = logging.getLogger("pzc.requests")
 
 OFFSET_WORTH_TELLING_MS = 5_000
 """Clock difference from which the peer is given the means to measure it."""
-
-
-_OLDER = (
-    f"{VERSION} understands in part: calls, values and signals work; references to channels, batches, "
-    "block, mailboxes and the check of misspelt members do not. Install the same version there"
-)
 
 
 def read_hello(
@@ -214,9 +207,6 @@ class Peers:
             peer = self._hello(endpoint, deadline, "")
         except VersionError:
             return self._meet_00(endpoint, deadline)
-        version = str(peer.details.get("version", ""))
-        if version.startswith("0.1."):
-            logger.warning("%s runs pzc %s, which %s", endpoint, shown(version, 20)[1:-1], _OLDER)
         if abs(peer.offset_ms) > OFFSET_WORTH_TELLING_MS:
             logger.warning("clock of %s is %+.1f s off this machine's", endpoint, peer.offset_ms / 1000)
             self._measured = True

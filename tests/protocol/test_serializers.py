@@ -14,13 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pzc.protocol.errors import (
-    ConfigError,
     LocalProtocolError,
     SerializerRefused,
 )
-from pzc.protocol.serializers import decode, default_accept, encode, family, register, validate
-
-from tests.contract.rigs.calling import run_in_fork
+from pzc.protocol.serializers import decode, default_accept, encode, family, validate
 
 PICKLES = ["pickle", *(f"pickle{n}" for n in range(6))]
 NAMES = [*PICKLES, "json", "msgpack", "buffers"]
@@ -109,25 +106,6 @@ def test_a_safe_serializer_accepts_only_safe_ones(name: str) -> None:
 @pytest.mark.parametrize("name", ["pickle", "pickle2", "buffers"])
 def test_another_serializer_accepts_every_family(name: str) -> None:
     assert default_accept(name) >= {"pickle", "json", "msgpack", "buffers"}
-
-
-def test_a_registered_serializer_is_used_and_an_unsafe_one_needs_a_signature() -> None:
-    def child() -> None:  # nothing is registered where other tests run
-        register("text", lambda content: str(content).encode(), lambda data: bytes(data).decode(), safe=True)
-        assert decode("text", encode("text", 12), trusted=False) == "12"
-        register("loose", lambda content: b"x", lambda data: "decoded")
-        assert decode("loose", b"x", trusted=True) == "decoded"
-        assert default_accept("json") & {"text", "loose"} == {"text"}
-        with pytest.raises(SerializerRefused):
-            decode("loose", b"x", trusted=False)
-
-    assert run_in_fork(child) == 0
-
-
-@pytest.mark.parametrize("name", ["json", "pickle", "pickle9", "Upper", "", "x" * 33, "a+b"])
-def test_a_taken_or_malformed_name_cannot_be_registered(name: str) -> None:
-    with pytest.raises(ConfigError):
-        register(name, lambda content: b"", lambda data: None)
 
 
 # --- bytes on the wire -------------------------------------------------------------------------------

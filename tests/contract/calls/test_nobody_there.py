@@ -10,11 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-import pzc
 from pzc import Agent, PeerLost, Proxy, Server
 from pzc.testing import Timings
 
-from tests.contract.rigs.calling import TIMEOUT, Frames, Gate, Middle, in_thread
+from tests.contract.rigs.calling import TIMEOUT, Gate, in_thread
 from tests.contract.rigs.endpoints import free_endpoint
 
 LONG = 600.0
@@ -109,16 +108,3 @@ def test_a_call_of_a_server_that_went_says_what_it_waits_for_and_is_answered_whe
             with Server(Gate(), endpoint):
                 thread.join(TIMEOUT)
     assert outcome == [1]
-
-
-def test_an_agent_of_an_older_version_is_told_when_it_is_met() -> None:
-    """Much of what it does not know ends in errors that do not say why."""
-
-    def alter(way: str, number: int, frames: Frames) -> list[Frames]:
-        older = frames[2].replace(pzc.__version__.encode(), b"0.1.0")
-        return [[*frames[:2], older, *frames[3:]]] if way == "reply" else [frames]
-
-    with Server(Gate()) as server, Middle(server.rep_endpoint, alter) as middle:
-        with hearing(f"{middle.endpoint} runs pzc 0.1.0, which ") as handler, Proxy(middle.endpoint) as proxy:
-            assert proxy.count() == 1
-    assert handler.text.endswith("Install the same version there")
