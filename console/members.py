@@ -8,14 +8,17 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from ..agents.client.described import About
 from ..agents.client.pending import PendingCall
 from ..agents.client.reference import RemoteReference
+from ..agents.client.remote import RemoteObject
 from ..agents.client.streams import RemoteStream
 from ..agents.client.terms import remote_of
 from ..agents.proxy import Proxy, close
+from ..agents.stubs.kinds import declared
 from ..agents.watch import discover
 from ..discovery.records import Entry
 from ..discovery.site import parse_peers
@@ -33,6 +36,9 @@ from .reaching import leased_agent, meet, proxy_of
 from .tables import write_table
 from .targets import UsageError, parse_arguments, parse_value, split_member
 from .values import to_line
+
+DEPTH, MOST_SEARCHED = 2, 100
+"""Steps to the objects whose declared members `pzc info` shows, and how many of these objects it asks for."""
 
 MEMBERS = ("member", "kind", "signature", "meaning")
 
@@ -270,9 +276,28 @@ def _member_table(target: str, peer: Peer, timeout: float) -> dict[str, dict[str
             return None
         raise
     try:
-        return remote_of(proxy).table
+        remote: RemoteObject = remote_of(proxy)
+        return {**remote.table, **_declared_below(remote)}
     finally:
         close(proxy)
+
+
+def _declared_below(remote: RemoteObject) -> dict[str, dict[str, Any]]:
+    """Members of channels and of several objects of which something is declared, by their paths."""
+    found: dict[str, dict[str, Any]] = {}
+    root, waiting = remote.root, [remote.root]
+    for path in islice(waiting, MOST_SEARCHED):  # to which the loop adds
+        for name, entry in sorted(remote.about(path).members.items()):
+            within: Path = (*path, name)
+            if path != root and declared(entry):
+                found[text(within[len(root) :])] = entry
+            if len(within) > len(root) + DEPTH:
+                continue
+            if entry.get("kind") == "reference":
+                waiting.append(within)
+            elif entry.get("kind") == "items" and "item" in entry and not entry.get("mapping"):
+                waiting.append((*within, (0,)))
+    return found
 
 
 def _write_members(table: dict[str, dict[str, Any]]) -> None:
@@ -281,9 +306,9 @@ def _write_members(table: dict[str, dict[str, Any]]) -> None:
     write("")
     rows: list[tuple[str, ...]] = []
     for name, about in sorted(table.items()):
-        kind = str(about.get("kind", ""))
-        if about.get("writable") is False:
-            kind += " (read only)"
+        read_only = "read only" if about.get("writable") is False else ""
+        said = ", ".join(filter(None, [read_only, declared(about)]))
+        kind = f"{about.get('kind', '')} ({said})" if said else str(about.get("kind", ""))
         doc = str(about.get("doc") or "").strip().partition("\n")[0]
         rows.append((name, kind, str(about.get("signature", "")), doc))
     write_table(MEMBERS, rows)
