@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import threading
 import time
@@ -19,6 +20,22 @@ ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGT
 
 SIGNAL_LATENCY = 0.2
 """Seconds within which a signal is seen."""
+
+
+def leave_group() -> None:
+    """Leave the process group of the program that started this one, as its interrupts are meant for itself.
+
+    What a terminal shows stays, so that Ctrl-C there ends it; so does what a shell gave a group of its own.
+    """
+    if hasattr(os, "setsid") and os.getpgrp() != os.getpid() and not any(map(_on_terminal, (1, 2))):
+        os.setsid()
+
+
+def _on_terminal(descriptor: int) -> bool:
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # it is no terminal, or that of others
+        return False
 
 
 class Signals:
