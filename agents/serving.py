@@ -368,7 +368,7 @@ class Server(Agent):
     ) -> Proxy:
         """Make and serve an object in a process of its own, return a proxy.
 
-        The process dies with its parent, however that ends. Ctrl-C in the parent's terminal, and the interrupt of
+        The process dies with its parent, however that ends. Ctrl-C in the terminal, and the interrupt of
         a notebook, do not reach it.
 
         Args:

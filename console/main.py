@@ -177,7 +177,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             leave_group()
         _log(args.debug)
         return args.run(args)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as exc:
+        for note in getattr(exc, "__notes__", ()):
+            say(note)
         return INTERRUPTED
     except OutputClosed:
         return PIPE_CLOSED
