@@ -40,7 +40,12 @@ from .values import to_line
 DEPTH, MOST_SEARCHED = 2, 100
 """Steps to the objects whose declared members `pzc info` shows, and how many of these objects it asks for."""
 
+PIPED = 100
+"""Characters of a line of `pzc info` where it goes to no terminal."""
+
 MEMBERS = ("member", "kind", "signature", "meaning")
+
+_NUMBERS_AND_TEXTS = {"int", "float", "complex", "str"}
 
 _OF_THE_HANDSHAKE = ("pzc", "challenge", "nonce", "time_ms")
 
@@ -174,9 +179,23 @@ def _copied(reference: RemoteReference, target: str, about: About) -> Any:
             return list(map(_shown, reference))
     if "__getitem__" in dir(reference):
         return list(map(_shown, reference))
-    values = [name for name in names if about.members.get(name, {}).get("kind") in ("property", "value")]
-    first = f"pzc get {target}.{(values or names)[0]}" if names else "it tells of no members"
-    raise UsageError(f"{reference!r} stays at its server; it has {', '.join(names) or 'nothing'}: {first}")
+    ways = _ways(target, about) or "it tells of no members"
+    raise UsageError(f"{reference!r} stays at its server; it has {', '.join(names) or 'nothing'}: {ways}")
+
+
+def _ways(target: str, about: About) -> str:
+    """Commands that use what stays at its server: a call of it, and its likeliest value or method."""
+
+    def unlikely(name: str) -> tuple[bool, bool]:
+        entry = about.members[name]
+        return str(entry.get("type")) not in _NUMBERS_AND_TEXTS, entry.get("writable") is False
+
+    kinds = {name: entry.get("kind") for name, entry in sorted(about.members.items())}
+    values = sorted((name for name, kind in kinds.items() if kind in ("property", "value")), key=unlikely)
+    methods = [name for name, kind in kinds.items() if kind == "method"]
+    ways = [f"pzc call {target}"] if about.callable else []
+    ways += [f"pzc get {target}.{name}" for name in values[:1]]
+    return " or ".join(ways or [f"pzc call {target}.{name}" for name in methods[:1]])
 
 
 def _item(reference: RemoteReference, key: Any, value: Any) -> Any:
@@ -262,7 +281,7 @@ def _write_details(told: dict[str, Any]) -> None:
     for name, value in said.items():
         items = [f"{key} {count}" for key, count in as_table(value).items()] or as_list(value)
         shown = ", ".join(map(str, items)) if isinstance(value, dict | list) else str(value)
-        write(folded(plain(f"{name:<{width}}  {shown}", keep=""), width + 2))
+        write(folded(plain(f"{name:<{width}}  {shown}", keep=""), width + 2, piped=PIPED))
 
 
 def _member_table(target: str, peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:
@@ -311,7 +330,7 @@ def _write_members(table: dict[str, dict[str, Any]]) -> None:
         kind = f"{about.get('kind', '')} ({said})" if said else str(about.get("kind", ""))
         doc = str(about.get("doc") or "").strip().partition("\n")[0]
         rows.append((name, kind, str(about.get("signature", "")), doc))
-    write_table(MEMBERS, rows)
+    write_table(MEMBERS, rows, piped=PIPED)
 
 
 def run_ping(args: argparse.Namespace) -> int:
