@@ -1,18 +1,20 @@
-"""Interrupts: what Ctrl-C says of a call that it ends the wait for, and which frames its traceback shows."""
+"""Interrupts: what Ctrl-C says of a call whose wait it ends, and which frames its traceback shows."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from .sent import told_of
 
+E = TypeVar("E", bound=BaseException)
+
 _ACTIONS = {"get", "getattr", "setattr", "exec"}
 
 
-def interrupted(error: KeyboardInterrupt, outcome: str) -> KeyboardInterrupt:
-    """The interrupt with a note, and without the frames of the wait; to be raised ``from None``."""
+def interrupted(error: E, outcome: str) -> E:
+    """An interrupt with a note, and without the frames of the wait; to be raised ``from None``."""
     if outcome:
         error.add_note(outcome)
     return error.with_traceback(None)
@@ -29,6 +31,8 @@ def outcome(peer: Peer, action: str, options: dict[str, Any], stop: object = Non
     """
     if action == "batch":
         member = "the batch"
+    elif action == "next":
+        return f"the stream of {peer.name or peer.endpoint} was closed; its generator ends at its next item"
     elif action in _ACTIONS:
         member = named(peer, options)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import signal
@@ -13,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from pzc import Protocol, batch
+from pzc import Protocol, Server, aio, batch
 
-from tests.contract.rigs.supply import TIMEOUT, Supply, held
+from tests.contract.rigs.supply import KEY, TIMEOUT, Supply, held
 
 OURS = str(Path(inspect.getfile(Protocol)).parents[1])
 TESTS = f"{OURS}/tests"
@@ -79,6 +80,26 @@ def test_an_interrupt_of_the_wait_for_a_future_says_that_its_call_goes_on(supply
         assert not supply.ended.is_set()
     (note,) = caught.value.__notes__
     assert note.startswith("psu.ramp goes on as long as this process does")
+
+
+def test_a_cancelled_wait_of_a_task_says_it_as_well(supply: Supply) -> None:
+    async def call(psu: aio.Proxy) -> list[str]:
+        try:
+            await psu.ramp()
+        except asyncio.CancelledError as exc:
+            return exc.__notes__
+        return []
+
+    async def main(endpoint: str) -> list[str]:
+        async with aio.Proxy(endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as psu:
+            task = asyncio.create_task(call(psu))
+            await asyncio.to_thread(supply.running.wait, TIMEOUT)
+            task.cancel()
+            return await task
+
+    with Server(supply, name="psu", protocol=Protocol(KEY), discovery=False) as server:
+        (note,) = asyncio.run(main(server.rep_endpoint))
+    assert note.startswith("psu.ramp was cancelled")
 
 
 def test_an_interrupt_names_the_member_that_stops_the_instrument(supply: Supply) -> None:
