@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pzc import Protocol, Server, aio, batch
+from pzc.testing import Running, command
 
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply, held
 
@@ -100,6 +101,18 @@ def test_a_cancelled_wait_of_a_task_says_it_as_well(supply: Supply) -> None:
     with Server(supply, name="psu", protocol=Protocol(KEY), discovery=False) as server:
         (note,) = asyncio.run(main(server.rep_endpoint))
     assert note.startswith("psu.ramp was cancelled")
+
+
+def test_an_interrupted_command_says_it_as_well(supply: Supply) -> None:
+    def meanwhile(running: Running) -> None:
+        assert supply.running.wait(TIMEOUT)
+        running.kill(signal.SIGINT)
+
+    with Server(supply, name="psu", protocol=Protocol(KEY), discovery=False) as server:
+        target, environment = f"{server.rep_endpoint}.ramp", {"PZC_KEY": KEY}
+        outcome = command("call", target, environment=environment, meanwhile=meanwhile)
+    assert outcome.status == 130
+    assert outcome.err.startswith("pzc: psu.ramp was cancelled")
 
 
 def test_an_interrupt_names_the_member_that_stops_the_instrument(supply: Supply) -> None:
