@@ -18,17 +18,27 @@ from .output import write_whole
 ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 """Signals that end a command; Windows has no SIGHUP."""
 
-SIGNAL_LATENCY = 0.2
-"""Seconds within which a signal is seen."""
+SIGNAL_LATENCY, OWNER_LATENCY = 0.2, 1.0
+"""Seconds within which a signal, and the end of the program that owns this one, are seen."""
 
 
 def leave_group() -> None:
     """Leave the process group of the program that started this one, as its interrupts are meant for itself.
 
-    What a terminal shows stays, so that Ctrl-C there ends it; so does what a shell gave a group of its own.
+    That program is the owner: a process that left its group ends with it. What a terminal shows stays, so
+    that Ctrl-C there ends it; so does what has a group of its own, or was started to ignore interrupts.
     """
-    if hasattr(os, "setsid") and os.getpgrp() != os.getpid() and not any(map(_on_terminal, (1, 2))):
+    owned = hasattr(os, "setsid") and os.getpgrp() != os.getpid() and not any(map(_on_terminal, (1, 2)))
+    if owned and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         os.setsid()
+        threading.Thread(target=_end_with, args=[os.getppid()], name="pzc-owner", daemon=True).start()
+
+
+def _end_with(owner: int) -> None:
+    pause = threading.Event()
+    while os.getppid() == owner:
+        pause.wait(OWNER_LATENCY)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _on_terminal(descriptor: int) -> bool:

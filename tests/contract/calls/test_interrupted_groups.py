@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.contract.rigs.calling import TIMEOUT, watched
+from tests.contract.rigs.calling import TIMEOUT, until, watched
 
 pytestmark = pytest.mark.needs("posix")
 
@@ -55,8 +57,6 @@ if __name__ == "__main__":
         threading.Event().wait(1.0)  # in which a server that was interrupted, too, would have ended
         print(stage.seen() == [*before, "begun", "cancelled"], before[0], flush=True)
     sys.stdin.readline()
-    if sys.argv[1] == "serve":
-        child.terminate()
 """
 
 IN_TERMINAL = "import os, pty, sys; os._exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
@@ -71,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("way", [["serve_in_process"], ["serve", "stage:Stage", "--json"]], ids=" ".join)
-def test_an_interrupt_of_a_program_cancels_its_call_and_leaves_the_server_that_it_started(
+def test_a_server_that_a_program_started_ends_with_it_and_not_with_its_interrupt(
     folder: Path, way: list[str]
 ) -> None:
     with subprocess.Popen(
@@ -83,10 +83,22 @@ def test_an_interrupt_of_a_program_cancels_its_call_and_leaves_the_server_that_i
         same, _, pid = program.stdout.readline().rstrip().partition(" ")
         assert same == "True"
         with watched(int(pid)) as ended:
-            if way == ["serve_in_process"]:
-                program.kill()
-            else:
-                program.communicate("\n", timeout=TIMEOUT)
+            program.kill()
+            assert ended()
+
+
+def test_a_server_of_the_background_of_a_script_is_left_to_itself(folder: Path) -> None:
+    serve = f"{sys.executable} -m pzc serve stage:Stage --json > told 2>&1 & echo $!; read line"
+    with subprocess.Popen(
+        ["sh", "-c", serve],
+        cwd=folder, text=True, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as script:  # fmt: skip
+        assert script.stdout is not None
+        pid = int(script.stdout.readline())
+        with watched(pid) as ended:
+            until(lambda: "rep_endpoint" in (folder / "told").read_text())
+            assert os.getsid(pid) == script.pid
+            os.kill(pid, signal.SIGTERM)
             assert ended()
 
 
