@@ -88,6 +88,7 @@ def test_a_server_that_a_program_started_ends_with_it_and_not_with_its_interrupt
 
 
 def test_a_server_of_the_background_of_a_script_is_left_to_itself(folder: Path) -> None:
+    (folder / "told").touch()
     serve = f"{sys.executable} -m pzc serve stage:Stage --json > told 2>&1 & echo $!; read line"
     with subprocess.Popen(
         ["sh", "-c", serve],
