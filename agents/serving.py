@@ -30,7 +30,7 @@ from .server.audit_calls import CallAudit
 from .server.audit_file import CALLS, AuditTopic
 from .server.call import Call
 from .server.coroutines import Coroutines
-from .server.declared import apply, check_factory, classes, declared, path_of
+from .server.declared import apply, check_factory, classes, declared
 from .server.exposed import ExposedObject
 from .server.members import kind_of
 from .server.topics import Forwarding, Poller
@@ -303,7 +303,7 @@ class Server(Agent):
             self.stop()
 
     def _poll(self) -> None:
-        periods = {path_of("poll", written): period for written, period in self._declared.poll.items()}
+        periods = self._tree.periods
         for path in periods:
             self.advertise(text(path), keep_last=True)
         if periods:
@@ -373,7 +373,8 @@ class Server(Agent):
     ) -> Proxy:
         """Make and serve an object in a process of its own, return a proxy.
 
-        The process dies with its parent, however that ends.
+        The process dies with its parent, however that ends. Ctrl-C in the terminal, and the interrupt of
+        a notebook, do not reach it.
 
         Args:
             served_cls: importable class or factory.

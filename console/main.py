@@ -46,6 +46,9 @@ MODULES = {
     name: module for part in GROUPS.values() for module, names in part.items() for name in names.split()
 }
 
+INSTRUMENTS = ("serve", "up")
+"""Commands whose instruments go on when the program that started them is interrupted."""
+
 FAILED, INTERRUPTED, PIPE_CLOSED = 1, 130, 141
 
 DESCRIPTION = """\
@@ -175,9 +178,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argparse.Namespace(debug=False)
     try:
         args = parse(sys.argv[1:] if argv is None else argv)
+        if argv is None and args.command in INSTRUMENTS:
+            from .running import leave_group
+
+            leave_group()
         _log(args.debug)
         return args.run(args)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as exc:
+        for note in getattr(exc, "__notes__", ()):
+            say(note)
         return INTERRUPTED
     except OutputClosed:
         return PIPE_CLOSED

@@ -9,14 +9,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from inspect import signature
+from itertools import islice
 from typing import Any
 
 from ..agents.client.described import About
 from ..agents.client.pending import PendingCall
 from ..agents.client.reference import RemoteReference
+from ..agents.client.remote import RemoteObject
 from ..agents.client.streams import RemoteStream
 from ..agents.client.terms import remote_of
 from ..agents.proxy import Proxy, close
+from ..agents.stubs.kinds import declared
 from ..agents.watch import discover
 from ..discovery.records import Entry
 from ..discovery.site import parse_peers
@@ -35,7 +38,15 @@ from .tables import write_table
 from .targets import UsageError, parse_arguments, parse_value, split_member
 from .values import to_line
 
+DEPTH, MOST_SEARCHED = 2, 100
+"""Steps to the objects whose declared members `pzc info` shows, and how many of these objects it asks for."""
+
+PIPED = 100
+"""Characters of a line of `pzc info` where it goes to no terminal."""
+
 MEMBERS = ("member", "kind", "signature", "meaning")
+
+_NUMBERS_AND_TEXTS = {"int", "float", "complex", "str"}
 
 _OF_THE_HANDSHAKE = ("pzc", "challenge", "nonce", "time_ms")
 
@@ -171,9 +182,23 @@ def _copied(reference: RemoteReference, target: str, about: About) -> Any:
         return list(map(_shown, reference))
     if "get" in names and _needs_nothing(reference.get):  # a parameter, such as one of QCoDeS
         return reference.get()
-    values = [name for name in names if about.members.get(name, {}).get("kind") in ("property", "value")]
-    first = f"pzc get {target}.{(values or names)[0]}" if names else "it tells of no members"
-    raise UsageError(f"{reference!r} stays at its server; it has {', '.join(names) or 'nothing'}: {first}")
+    ways = _ways(target, about) or "it tells of no members"
+    raise UsageError(f"{reference!r} stays at its server; it has {', '.join(names) or 'nothing'}: {ways}")
+
+
+def _ways(target: str, about: About) -> str:
+    """Commands that use what stays at its server: a call of it, and its likeliest value or method."""
+
+    def unlikely(name: str) -> tuple[bool, bool]:
+        entry = about.members[name]
+        return str(entry.get("type")) not in _NUMBERS_AND_TEXTS, entry.get("writable") is False
+
+    kinds = {name: entry.get("kind") for name, entry in sorted(about.members.items())}
+    values = sorted((name for name, kind in kinds.items() if kind in ("property", "value")), key=unlikely)
+    methods = [name for name, kind in kinds.items() if kind == "method"]
+    ways = [f"pzc call {target}"] if about.callable else []
+    ways += [f"pzc get {target}.{name}" for name in values[:1]]
+    return " or ".join(ways or [f"pzc call {target}.{name}" for name in methods[:1]])
 
 
 def _needs_nothing(method: Any) -> bool:
@@ -285,7 +310,7 @@ def _write_details(told: dict[str, Any]) -> None:
     for name, value in said.items():
         items = [f"{key} {count}" for key, count in as_table(value).items()] or as_list(value)
         shown = ", ".join(map(str, items)) if isinstance(value, dict | list) else str(value)
-        write(folded(plain(f"{name:<{width}}  {shown}", keep=""), width + 2))
+        write(folded(plain(f"{name:<{width}}  {shown}", keep=""), width + 2, piped=PIPED))
 
 
 def _member_table(target: str, peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:
@@ -299,9 +324,28 @@ def _member_table(target: str, peer: Peer, timeout: float) -> dict[str, dict[str
             return None
         raise
     try:
-        return remote_of(proxy).table
+        remote: RemoteObject = remote_of(proxy)
+        return {**remote.table, **_declared_below(remote)}
     finally:
         close(proxy)
+
+
+def _declared_below(remote: RemoteObject) -> dict[str, dict[str, Any]]:
+    """Members of channels and of several objects of which something is declared, by their paths."""
+    found: dict[str, dict[str, Any]] = {}
+    root, waiting = remote.root, [remote.root]
+    for path in islice(waiting, MOST_SEARCHED):  # to which the loop adds
+        for name, entry in sorted(remote.about(path).members.items()):
+            within: Path = (*path, name)
+            if path != root and declared(entry):
+                found[text(within[len(root) :])] = entry
+            if len(within) > len(root) + DEPTH:
+                continue
+            if entry.get("kind") == "reference":
+                waiting.append(within)
+            elif entry.get("kind") == "items" and "item" in entry and not entry.get("mapping"):
+                waiting.append((*within, (0,)))
+    return found
 
 
 def _write_members(table: dict[str, dict[str, Any]]) -> None:
@@ -310,12 +354,12 @@ def _write_members(table: dict[str, dict[str, Any]]) -> None:
     write("")
     rows: list[tuple[str, ...]] = []
     for name, about in sorted(table.items()):
-        kind = str(about.get("kind", ""))
-        if about.get("writable") is False:
-            kind += " (read only)"
+        read_only = "read only" if about.get("writable") is False else ""
+        said = ", ".join(filter(None, [read_only, declared(about)]))
+        kind = f"{about.get('kind', '')} ({said})" if said else str(about.get("kind", ""))
         doc = str(about.get("doc") or "").strip().partition("\n")[0]
         rows.append((name, kind, str(about.get("signature", "")), doc))
-    write_table(MEMBERS, rows)
+    write_table(MEMBERS, rows, piped=PIPED)
 
 
 def run_ping(args: argparse.Namespace) -> int:

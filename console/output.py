@@ -90,19 +90,22 @@ def is_told() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def folded(line: str, indent: int, stream: TextIO | None = None) -> str:
+def folded(line: str, indent: int, stream: TextIO | None = None, piped: int | None = None) -> str:
     """A line broken between words where a terminal would break it anywhere; what follows is indented.
 
     Args:
         line: what is written.
         indent: spaces before all but the first.
         stream: to which it goes; default stdout.
+        piped: characters of a line where that is no terminal; None for any number.
     """
     stream = stream or sys.stdout
-    if stream is None or not stream.isatty():
+    terminal = stream is not None and stream.isatty()
+    width = shutil.get_terminal_size().columns if terminal else piped
+    if width is None:
         return line
     return textwrap.fill(
-        line, shutil.get_terminal_size().columns, subsequent_indent=" " * indent,
+        line, width, subsequent_indent=" " * indent,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 

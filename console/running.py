@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import threading
 import time
@@ -17,8 +18,34 @@ from .output import write_whole
 ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 """Signals that end a command; Windows has no SIGHUP."""
 
-SIGNAL_LATENCY = 0.2
-"""Seconds within which a signal is seen."""
+SIGNAL_LATENCY, OWNER_LATENCY = 0.2, 1.0
+"""Seconds within which a signal, and the end of the program that owns this one, are seen."""
+
+
+def leave_group() -> None:
+    """Leave the process group of the program that started this one, as its interrupts are meant for itself.
+
+    That program is the owner: a process that left its group ends with it. What a terminal shows stays, so
+    that Ctrl-C there ends it; so does what has a group of its own, or was started to ignore interrupts.
+    """
+    owned = hasattr(os, "setsid") and os.getpgrp() != os.getpid() and not any(map(_on_terminal, (1, 2)))
+    if owned and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        os.setsid()
+        threading.Thread(target=_end_with, args=[os.getppid()], name="pzc-owner", daemon=True).start()
+
+
+def _end_with(owner: int) -> None:
+    pause = threading.Event()
+    while os.getppid() == owner:
+        pause.wait(OWNER_LATENCY)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _on_terminal(descriptor: int) -> bool:
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # it is no terminal, or that of others
+        return False
 
 
 class Signals:

@@ -39,6 +39,7 @@ def write_table(
     rows: Iterable[Sequence[str]],
     numbers: Iterable[int] = (),
     spare: Sequence[str] = (),
+    piped: int | None = None,
 ) -> None:
     """Write rows under their headings; errors as `write`.
 
@@ -47,9 +48,10 @@ def write_table(
         rows: cells as text.
         numbers: columns that stand to the right.
         spare: headings of columns that are left out where there is no room, the first one first.
+        piped: characters of a line where the output is no terminal; None for any number.
     """
     width = columns()
-    for line in table_lines(headings, rows, numbers, spare, width=width, coloured=width is not None):
+    for line in table_lines(headings, rows, numbers, spare, width=width or piped, coloured=width is not None):
         write(line)
 
 

@@ -38,14 +38,11 @@ from typing import Generic, Literal, TypeVar
 from ..protocol.errors import LocalProtocolError, LockedBy, LockLost, Refused, RemoteProtocolError
 from ..protocol.message import Identity
 from ..protocol.quotas import Shares
+from ..protocol.shown import printable
 
-MIN_TTL = 0.1
-MAX_TTL = 86_400.0
-MAX_REASON = 200
-MAX_TOKEN = 128
-MAX_GIVEN_UP = 1000
-GIVEN_UP = 60.0
-"""Seconds for which the latest `MAX_GIVEN_UP` owners that gave up without having the lock are refused."""
+MIN_TTL, MAX_TTL, MAX_REASON, MAX_TOKEN = 0.1, 86_400.0, 200, 128
+MAX_GIVEN_UP, GIVEN_UP = 1000, 60.0
+"""Owners that gave up without having the lock and are refused, at most; and for how many seconds."""
 
 T = TypeVar("T", bound=Hashable)
 Kind = Literal["taken", "released", "expired", "lost", "taken over"]
@@ -60,6 +57,7 @@ class Owner:
         agent: agent id, or REP endpoint of a PZC00 peer.
         token: random text of one proxy, 1 to 128 characters; kept out of logs.
         key_id: of the signing key; empty when unsigned.
+        said: whose process it is, as that says itself: ``alice@bench (process 4711)``.
 
     Raises:
         RemoteProtocolError: for a token of another length.
@@ -69,6 +67,7 @@ class Owner:
     agent: str
     token: str = field(repr=False)
     key_id: str = ""
+    said: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.token) <= MAX_TOKEN:
@@ -83,9 +82,11 @@ class Owner:
 
     @property
     def label(self) -> str:
-        """What people read: ``alice (agent 3f2a90c1)``, or ``agent 3f2a90c1 (unsigned)``."""
-        agent = self.identity.short
-        return f"{self.key} (agent {agent})" if self.key else f"agent {agent} (unsigned)"
+        """What people read: ``alice (agent 3f2a90c1)``; of a key without a name what the process says."""
+        agent, said = f"agent {self.identity.short}", printable(self.said)
+        if self.key and not (said and self.key == self.key_id):
+            return f"{self.key} ({agent})"
+        return said if self.key else f"{said or agent} (unsigned)"
 
 
 @dataclass(frozen=True, slots=True)

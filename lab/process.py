@@ -172,10 +172,12 @@ class LabProcess:
                 pause = 0.0 if again else pauses.after(time.monotonic() - began)
                 self._due = time.monotonic() + pause
                 self._restarts += wanted
-                self._last = self._last or f"ended with status {status}"
+                by = _signal_of(status)
+                ended = f"ended by {by}" if by else f"ended with status {status}"
+                self._last = ended if by else self._last or ended
             self._become("waiting" if wanted else "ended" if status == 0 else "failed")
             if not again:
-                self._log.put(f"ended with status {status}{f'; again in {pause:g} s' if wanted else ''}")
+                self._log.put(f"{ended}{f'; again in {pause:g} s' if wanted else ''}")
                 self._settled.set()
             self._wake.wait(pause if wanted else None)
             with self._lock:
@@ -250,6 +252,13 @@ class LabProcess:
     def _become(self, state: str) -> None:
         with self._lock:
             self.state, self._since = state, time.monotonic()
+
+
+def _signal_of(status: int) -> str:
+    """The signal that ended a process, or its keeper, which passes a signal on as 128 and its number."""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-status if status < 0 else status - 128).name
+    return ""
 
 
 class _Log(logging.handlers.RotatingFileHandler):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from ...protocol.contents import as_table
 from ...protocol.shown import plain
+from ..stubs.kinds import declared
 
 Entry = dict[str, Any]
 
@@ -41,7 +42,9 @@ class About(NamedTuple):
         for name, entry in sorted(self.members.items()):
             doc = str(entry.get("doc") or "").strip().replace("\n", "\n    ")
             head = f"{name}{entry.get('signature') or ''}"
-            kind = "" if entry.get("kind") == "method" else f"  ({_kind(entry)})"
+            kinds = [] if entry.get("kind") == "method" else [_kind(entry)]
+            said = ", ".join(filter(None, [*kinds, declared(entry)]))
+            kind = f"  ({said})" if said else ""
             parts.append(f"{head}{kind}\n    {doc}" if doc else f"{head}{kind}")
         return "\n\n".join(parts)
 
@@ -69,11 +72,11 @@ _TABLES = frozenset({"members", "types", "names", "enums"})
 
 
 def entry_of(told: object) -> Entry:
-    """What is told of one thing, as far as that can be used: texts that steer no terminal, flags, tables."""
+    """What is told of one thing, as far as it is usable: plain texts, flags, numbers, tables."""
     return {
         key: plain(value) if isinstance(value, str) else value
         for key, value in as_table(told).items()
-        if isinstance(value, str if key in _TEXTS else dict if key in _TABLES else bool | str)
+        if isinstance(value, str if key in _TEXTS else dict if key in _TABLES else bool | str | float)
     }
 
 

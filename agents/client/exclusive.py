@@ -21,8 +21,11 @@ The client's `Heartbeat` shows the server that the holder is alive; when it dies
 
 from __future__ import annotations
 
+import getpass
 import logging
+import os
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -102,7 +105,7 @@ class Exclusive:
             if self.lost or not self._count:
                 peer = served.need("be locked")
                 self.used = True
-                self._take(served, peer, {"pzc": "lock", "token": self.token, **terms})
+                self._take(served, peer, {"pzc": "lock", "token": self.token, "by": _who(), **terms})
             self._count += 1
             return self._owner
         finally:
@@ -207,6 +210,15 @@ class Exclusive:
             self._count = 0
             self._forget()
             self._withdraw(served)
+
+
+def _who() -> str:
+    """Whose process this is, for people: ``alice@bench (process 4711)``."""
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # of a user that this system does not know
+        user = "unknown"
+    return f"{user}@{socket.gethostname()} (process {os.getpid()})"
 
 
 def _pass_on(served: Served, answer: Future[Reply], token: str, asked: Future[Reply]) -> None:

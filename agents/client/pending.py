@@ -41,6 +41,7 @@ from ...transport.inherited import Stays
 from ...transport.transport import Disconnected
 from . import answers
 from .interfaces import Served
+from .interrupts import interrupted, named, outcome
 from .sent import explain
 
 ASK_TIMEOUT = 30.0
@@ -168,8 +169,19 @@ class PendingCall(Pending):
         self._check_own()
         try:
             return super().result(timeout)
+        except KeyboardInterrupt as error:
+            raise interrupted(error, self._outcome()) from None
         finally:
             del self  # an error's traceback has this frame, and the future the error
+
+    def _outcome(self) -> str:
+        """What becomes of the call when its caller no longer waits."""
+        call = read_ps_message(self.content)
+        if call is None or self.detached:
+            return "" if call is None else outcome(self.peer, *call)
+        return (
+            f"{named(self.peer, call[1])} goes on as long as this process does; its future's cancel() ends it"
+        )
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Likewise."""

@@ -162,6 +162,11 @@ class RemoteObject(ServedObject):
         """What was said about something, as far as it was asked already."""
         return None if self._outdated else self._described.get(path)
 
+    def stop_of(self, options: dict[str, Any]) -> object:
+        """As `ServedObject.stop_of`."""
+        known, name = self.known(from_wire(options.get("on", ()))), str(options.get("name"))
+        return None if known is None else known.members.get(name, {}).get("on_cancel")
+
     @property
     def table(self) -> dict[str, Entry]:
         """What the server said about the members of the object, by name."""

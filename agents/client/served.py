@@ -24,6 +24,7 @@ from .abort import AbortSignal
 from .client import Client
 from .described import Entry
 from .exclusive import Exclusive
+from .interrupts import interrupted, outcome
 from .originals import Completions
 from .pending import Pending, PendingCall
 from .sent import explain
@@ -146,6 +147,8 @@ class ServedObject:
         except SerializerRefused as error:
             explain(error, options)
             raise
+        except KeyboardInterrupt as error:
+            raise interrupted(error, outcome(self.peer, action, options, self.stop_of(options))) from None
         finally:
             if "lock" in options:
                 self.exclusive.end_call(options)
@@ -165,11 +168,18 @@ class ServedObject:
             future.when_done(lambda _: self.exclusive.end_call(options))
         return future
 
+    def stop_of(self, options: dict[str, Any]) -> object:
+        """Method that the server calls when a call was cancelled, as far as that is known here."""
+        return None
+
     def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply:
         """A control request; errors as `request`."""
         if self._closed:
             self._refuse_closed()
-        return self.client.ask(self, content, timeout)
+        try:
+            return self.client.ask(self, content, timeout)
+        except KeyboardInterrupt as error:
+            raise interrupted(error, "") from None
 
     def tell(self, content: dict[str, Any], peer: Peer | None = None) -> None:
         """A control request whose answer nobody waits for; any thread, finalizers included."""

@@ -123,7 +123,10 @@ def apply(said: Declared, tree: Tree) -> None:
         given.setdefault(names, {})["on_cancel"] = method
     for written in said.poll:
         polled.check(tree, written, path_of("poll", written))
-    tree.mark({names: marks_of(tree.still(names))._replace(**marks) for names, marks in given.items()})
+    tree.mark(
+        {names: marks_of(tree.still(names))._replace(**marks) for names, marks in given.items()},
+        {path_of("poll", written): period for written, period in said.poll.items()},
+    )
 
 
 def path_of(what: str, written: str) -> Path:

@@ -9,8 +9,9 @@
     returns     method, when annotated      text of the annotation
     stream      generator                   True
     async       coroutine function          True; also for an asynchronous generator
-    idempotent, urgent, reading  method marked so  True
-    on_cancel   method marked so            name of the method that is called when it was cancelled
+    idempotent, urgent, reading  method declared so  True
+    on_cancel   method declared so          name of the method that is called when it was cancelled
+    poll        member that is polled       seconds between two reads
     writable    property                    whether it has a setter
     type        property, value, items      annotation, else the type of the present value
     mapping     items                       True for a mapping, missing for a sequence
@@ -20,7 +21,7 @@
                                             {"enum": "IntEnum", "doc": "", "values": {"LOW": "1"}}
 
 A text names builtins bare and everything else as ``module.Name``; postponed annotations stay as they
-were written. Every value is a str, a bool or a dict of these, which each serializer can carry.
+were written. Every value is a str, a bool, a float or a dict of these, which each serializer can carry.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from types import EllipsisType, ModuleType, NoneType, UnionType
 from typing import Any, cast
 
 from ..stubs.signatures import SourceText, parse_expression
-from .marks import marks_of
+from .marks import given_of, marks_of
 
 logger = logging.getLogger("pzc.described")
 
@@ -256,7 +257,7 @@ def flags_of(function: Any) -> dict[str, Any]:
         told["stream"] = True
     if yields_later or any(map(inspect.iscoroutinefunction, bodies)):
         told["async"] = True
-    return {**told, **{name: said for name, said in marks_of(function)._asdict().items() if said}}
+    return {**told, **given_of(marks_of(function))}
 
 
 def _property(static: object) -> dict[str, Any]:

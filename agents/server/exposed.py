@@ -348,7 +348,9 @@ class ExposedObject:
 
     def _inspect(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         """Names to be held remotely, and names always sent by value, as the original's."""
-        told = table(self.tree.root, self.tree.names(self.tree.root, ()), self._is_remote)
+        told = table(
+            self.tree.root, (), self.tree.names(self.tree.root, ()), self.tree.declared, self._is_remote
+        )
         remote = {name for name, entry in told.items() if entry["kind"] not in ("property", "value")}
         return PS, RETURN, (remote, set[str]())
 
@@ -358,8 +360,8 @@ class ExposedObject:
         among = self.tree.names(thing, path)
         self.tree.meet(thing, path, among)
         if options.get("about") is True:
-            return PS, RETURN, description(thing, path, among, self._is_remote)
-        return PS, RETURN, table(thing, among, self._is_remote)
+            return PS, RETURN, description(thing, path, among, self.tree.declared, self._is_remote)
+        return PS, RETURN, table(thing, path, among, self.tree.declared, self._is_remote)
 
     def _make(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         self._instantiate(options)

@@ -40,6 +40,11 @@ def marks_of(function: object) -> Marks:
     return found if type(found) is Marks else NONE
 
 
+def given_of(marks: Marks) -> dict[str, Any]:
+    """Marks by name, without those that nobody gave."""
+    return {name: given for name, given in marks._asdict().items() if given}
+
+
 def _mark(function: F, **said: Any) -> F:
     try:
         setattr(function, _MARKS, marks_of(function)._replace(**said))

@@ -385,8 +385,8 @@ class Presence:
 
 
 def _owner(request: Call, content: dict[str, Any]) -> Owner:
-    caller = request.caller
-    return Owner(caller.key_name, caller.agent, as_text(content.get("token", "")), caller.key_id)
+    caller, said = request.caller, as_text(content.get("by", ""))
+    return Owner(caller.key_name, caller.agent, as_text(content.get("token", "")), caller.key_id, said)
 
 
 def _number(value: object, default: float) -> float:

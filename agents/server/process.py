@@ -1,4 +1,4 @@
-"""Serving in a process of its own, which dies with its parent.
+"""Serving in a process of its own, which dies with its parent, and is not interrupted with it.
 
 The child is started by multiprocessing's ``spawn``, which also knows how to import a class from
 the parent's ``__main__``. It tells the parent its endpoint, or what went wrong, through a pipe. A
@@ -11,6 +11,7 @@ import atexit
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -63,10 +64,10 @@ class _Child:
 
     def end(self) -> None:
         """Terminate the process, kill it after 2 s."""
-        for signal in (self._process.terminate, self._process.kill):
+        for end in (self._process.terminate, self._process.kill):
             with self._lock:
                 if not self._ended:
-                    signal()
+                    end()
             self.join(2.0)
 
 
@@ -136,6 +137,7 @@ def _serve(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> None:
+    _leave_terminal()
     threading.Thread(target=_die_with_parent, name="pzc-parent", daemon=True).start()
     with pipe:
         try:
@@ -146,6 +148,14 @@ def _serve(
             return
         pipe.send(ps_message("return", server.rep_endpoint))
     server.serve_forever()
+
+
+def _leave_terminal() -> None:
+    """Leave the terminal of the parent, whose Ctrl-C is meant for the parent alone."""
+    if hasattr(os, "setsid"):
+        os.setsid()
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _die_with_parent() -> None:

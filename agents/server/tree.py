@@ -18,7 +18,7 @@ from ...protocol.paths import Handle, Path, Step
 from ...protocol.shown import printable
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 from . import members
-from .marks import NOTHING, Marks, Member, marks_of
+from .marks import NOTHING, Marks, Member, given_of, marks_of
 from .members import MISSING
 
 Find = Callable[[Any, Any], object]
@@ -79,6 +79,7 @@ class Tree:
 
     Attributes:
         kept: what a handle is for, whoever has it; `MISSING` when it is kept no more.
+        periods: seconds between two reads of the members that are polled.
 
     Raises:
         ConfigError: for names that cannot be those of objects, or of members.
@@ -92,6 +93,7 @@ class Tree:
         self.lanes = len(self.objects) if lanes == "each" and self.objects else 1
         self._numbers = {name: number for number, name in enumerate(self.objects)} if self.lanes > 1 else {}
         self._given: dict[tuple[str, ...], Marks] = {}
+        self.periods: Mapping[Path, float] = {}
         self._open: set[type] = set()  # types whose instances have members that are served
         self.kept: Callable[[str], object] = lambda handle: MISSING
 
@@ -104,9 +106,9 @@ class Tree:
         self._signals: dict[str, Any] = {}  # by topic
         self._search()
 
-    def mark(self, given: Mapping[tuple[str, ...], Marks]) -> None:
-        """Take marks that stand for those of the members themselves."""
-        self._given = dict(given)
+    def mark(self, given: Mapping[tuple[str, ...], Marks], periods: Mapping[Path, float]) -> None:
+        """Take marks that stand for those of the members themselves, and what is polled."""
+        self._given, self.periods = dict(given), periods
         self._known = Memo()
 
     def member(self, options: dict[str, Any]) -> Member:
@@ -212,6 +214,13 @@ class Tree:
     def _said_of(self, path: Path) -> Marks | None:
         """What was said of a member beforehand; nothing of what a method returned."""
         return None if path and isinstance(path[0], Handle) else self._given.get(paths.names(path))
+
+    def declared(self, path: Path) -> dict[str, Any]:
+        """What the server declares of a member, as its description says it."""
+        marks = self._said_of(path)
+        found: dict[str, Any] = {} if marks is None else given_of(marks)
+        period = self.periods.get(path)
+        return found if period is None else {**found, "poll": float(period)}
 
     def find(self, path: Path, held: Find, call: Any = None) -> Any:
         """What a path leads to now.

@@ -12,6 +12,8 @@
     value       property with a setter
     remote      `Member`: an original server tells no more
 
+What is declared of a member, such as ``urgent``, ends its docstring.
+
 A name that is no member is an error: a class has no base that would allow every name, as `pzc.Proxy` does.
 Functions such as `pzc.lock` take an instance of it as they take a proxy.
 
@@ -31,6 +33,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ...protocol.contents import is_word
+from .kinds import declared
 from .signatures import SourceText, literal, parse_expression, parse_signature, positional
 from .stub_types import HELPERS, Names, Types, alias_of
 
@@ -60,6 +63,11 @@ class Writer:
 
     def member(self, name: str, entry: Entry) -> str:
         """One member."""
+        if said := declared(entry):
+            entry = {
+                **entry,
+                "doc": "\n\n".join(filter(None, [str(entry.get("doc") or "").strip(), f"({said})"])),
+            }
         kind, names = entry.get("kind"), _names(entry)
         if kind == "method":
             return self.signed(name, entry, self.types.name(f"{HELPERS}.remote_method"))

@@ -117,7 +117,7 @@ def scope() -> Scope:
 
 @pytest.fixture
 def table(scope: Scope) -> dict[str, dict[str, Any]]:
-    return table_of(scope, names(scope))
+    return table_of(scope, (), names(scope), lambda _: {})
 
 
 def test_no_property_is_run(scope: Scope, table: dict[str, dict[str, Any]]) -> None:
@@ -229,7 +229,7 @@ def test_documentation_is_text_that_every_serializer_takes() -> None:
 
     odd.__doc__ = "half a pair: \ud800"
     holder = type("Holder", (), {"odd": staticmethod(odd)})()
-    assert table_of(holder, names(holder))["odd"]["doc"] == "half a pair: \\ud800"
+    assert table_of(holder, (), names(holder), lambda _: {})["odd"]["doc"] == "half a pair: \\ud800"
 
 
 def test_a_member_that_cannot_be_described_is_told_by_its_kind() -> None:
@@ -245,7 +245,7 @@ def test_a_member_that_cannot_be_described_is_told_by_its_kind() -> None:
         def __call__(self) -> None: ...
 
     holder = type("Holder", (), {"hostile": Hostile(), "bad": Bad(), "good": 1})()
-    table = table_of(holder, names(holder))
+    table = table_of(holder, (), names(holder), lambda _: {})
     assert table["bad"]["signature"] == "(...)"
     assert table["good"] == {"kind": "value", "type": "int"}
 

@@ -94,7 +94,7 @@ def stage() -> Stage:
 
 def table_of(target: object) -> dict[str, dict[str, Any]]:
     """What is told of all members."""
-    return table(target, members.names(target))
+    return table(target, (), members.names(target), lambda _: {})
 
 
 KINDS = {

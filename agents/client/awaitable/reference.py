@@ -7,6 +7,7 @@ is known to be a reference with a member of that name when it is awaited.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import AsyncIterator, Generator
 from functools import partial
 from operator import methodcaller
@@ -19,8 +20,8 @@ from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
 from ...interfaces import Subscription
 from ...signals import Slot
 from ...stubs.signatures import signature_of
+from .. import interrupts, terms
 from .. import reference as synchronous
-from .. import terms
 from ..abort import AbortSignal
 from ..answers import REMOTE
 from ..answers import Items as Answered
@@ -152,7 +153,11 @@ class RemoteReference(Substituted):
         if self._terms.idempotent:
             result = await self._ask_again(remote, action, options)
         else:
-            result = await outcome(remote.request_later(action, options, self._terms))
+            try:
+                result = await outcome(remote.request_later(action, options, self._terms))
+            except CancelledError as error:
+                goes_on = interrupts.outcome(remote.peer, action, options, remote.stop_of(options))
+                raise interrupts.interrupted(error, goes_on) from None
         return self if result is REMOTE else self._arrived(remote, result)
 
     async def _ask_again(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:

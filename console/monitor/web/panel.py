@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ....agents.client.described import About
+from ....agents.stubs.kinds import declared
 from ....protocol.paths import Path, text
 from ..live import range_of, unit_of
 from ..watched import short
@@ -92,7 +93,7 @@ def _control(name: str, entry: Mapping[str, Any], path: Path) -> dict[str, Any]:
     kind, doc = str(entry.get("kind", "")), str(entry.get("doc") or "")[:DOC]
     control: dict[str, Any] = {
         "name": short(name), "path": text((*path, name)), "doc": doc, "type": short(entry.get("type")),
-        "kind": kind, "urgent": bool(entry.get("urgent")), "reading": bool(entry.get("reading")),
+        "kind": kind, "urgent": bool(entry.get("urgent")), "declared": declared(entry),
     }  # fmt: skip
     if kind in _FOLDERS:
         return {**control, "kind": "folder"}

@@ -65,10 +65,15 @@ export class Panel {
     const error = make("span", { class: "error" });
     const head = make("div", { class: "head" }, make("span", { class: "label" }, told.name), shown, error);
     const box = make("div", { class: "control", "data-member": told.path }, head);
-    if (told.doc) box.append(make("p", { class: "doc" }, told.doc.split("\n")[0]));
+    this.explain(box, told);
     if (told.kind === "value" && told.writable) head.append(this.setter(told));
     this.values.set(told.path, { box, shown, error, unit: told.unit ?? "", plot: null, picture: null });
     return box;
+  }
+
+  explain(box, told) {
+    if (told.doc) box.append(make("p", { class: "doc" }, told.doc.split("\n")[0]));
+    if (told.declared) box.append(make("small", {}, told.declared));
   }
 
   setter(told) {
@@ -108,7 +113,7 @@ export class Panel {
       result.className = answer.error ? "error" : "";
     } }, button, ...inputs.map(({ each, field }) => make("label", { class: "argument" }, each.name, field)));
     const box = make("div", { class: "control", "data-member": told.path }, form);
-    if (told.doc) box.append(make("p", { class: "doc" }, told.doc.split("\n")[0]));
+    this.explain(box, told);
     box.append(result);
     return box;
   }
