@@ -24,7 +24,7 @@ from time import monotonic
 from typing import Any
 
 from ...protocol import paths
-from ...protocol.contents import text_of
+from ...protocol.cutting import text_of
 from ...protocol.errors import PzcError, RemoteError
 from ...protocol.exceptions import qualified
 from ...protocol.paths import Path
