@@ -117,12 +117,12 @@ class _Cut:
         if not levels or len(value) * _ITEM > self._left:
             return shown(value)
         self._left -= len(value) * _ITEM
-        kind: Any = type(value)
+        kind: object = cast("object", type(value))
         items: list[Any] = [*value, *value.values()] if kind is dict else [*value]
-        kept = [self.value(each, levels - 1) for each in items]
+        kept: Any = [self.value(each, levels - 1) for each in items]
         if all(a is b for a, b in zip(items, kept, strict=True)):
             return value
-        return kind(kept) if kind in (tuple, list) else shown(value)
+        return tuple(kept) if kind is tuple else kept if kind is list else shown(value)
 
 
 def _copy(error: BaseException, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:

@@ -201,12 +201,7 @@ class RemoteReference:
         if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
             copied = {**place_of(self._proxy_path), "force_as_object": True}
             return do(remote.request("get", copied, self._proxy_terms), *args)
-        try:
-            answer = self._proxy_exec(row.name, args, {})
-        except MemberRefused as exc:
-            if row.name == "__len__":  # which `list` asks for, and does without after a TypeError alone
-                raise TypeError(str(exc)) from None
-            raise
+        answer = self._proxy_exec(row.name, args, {})
         return answer.items if isinstance(answer, Items) else answer
 
     def _do_call(self, /, *args: Any, **kwargs: Any) -> Any:
