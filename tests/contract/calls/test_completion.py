@@ -8,6 +8,7 @@ import pydoc
 import rlcompleter
 import threading
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_completion_offers_the_members_and_reads_none(
 
 LOOKS: dict[str, Callable[[Any], object]] = {
     "dir": dir, "repr": repr, "help": lambda thing: pydoc.render_doc(thing), "getmembers": inspect.getmembers,
-    "getdoc": inspect.getdoc, "html": lambda thing: thing._repr_html_(), "hasattr": lambda thing: hasattr(thing, "_ipython_display_"),
+    "getdoc": inspect.getdoc, "html": methodcaller("_repr_html_"), "hasattr": lambda thing: hasattr(thing, "_ipython_display_"),
     "unwrap": inspect.unwrap,
 }  # fmt: skip
 
