@@ -168,12 +168,12 @@ _CANNOT = {
 }
 
 
-def not_allowed(name: str, thing: object, method: object) -> OperationRefused:
+def not_allowed(name: str, thing: object, method: object) -> MemberRefused:
     """The error that says that this cannot be done with a thing."""
     what, kind = repr(name) if name else "what is served", kind_told(thing)
     cannot = _CANNOT.get(method, "") if isinstance(method, str) else ""
     offers = "; it has connect, disconnect, emit, subscribe" if kind == "signal" else ""
-    return OperationRefused(
+    return (OperationRefused if cannot else MemberRefused)(
         f"{what} is a {type(thing).__name__ if kind in ('reference', 'value') else kind}, "
         f"{cannot or f'which does not allow {shown(method, 60)}'}{offers}"
     )
