@@ -12,7 +12,7 @@ Pickle 5 with its buffers beside it, in one frame, integers little-endian::
 
 The frame ends with the last byte of the last buffer (of the pickle when there is none). Encoding copies
 every buffer once; decoding copies none: arrays are views that keep the frame alive, and read-only where
-it is.
+it is. Whether they were read-only for their sender does not matter.
 
 The pickle beside a single array says dtype, shape and order, no more, and is the same for every array of a
 kind. Once the restricted unpickler has found it to be that, the next array behind the same bytes is made
@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import copyreg
 import pickle
-import pickletools
 import struct
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -92,7 +91,10 @@ def _taken_apart(content: object) -> tuple[bytes, Sequence[memoryview]]:
 
 
 class Outside(list[memoryview]):
-    """The buffers that do not fit into the pickle: the first ones go inside, up to `LARGE` bytes together."""
+    """The buffers that do not fit into the pickle: the first ones go inside, up to `LARGE` bytes together.
+
+    Read-only ones stay outside, as they would be read-only for the receiver too.
+    """
 
     seen = 0
 
@@ -100,9 +102,10 @@ class Outside(list[memoryview]):
         """True for a buffer that goes inside the pickle; the others are kept."""
         view = buffer.raw()
         self.seen += view.nbytes
-        if self.seen > LARGE:
+        inside = self.seen <= LARGE and not view.readonly
+        if not inside:
             self.append(view)
-        return self.seen <= LARGE
+        return inside
 
     def beside(self, pickled: bytes, allocate: Allocate | None) -> memoryview:
         """The frame of the pickle and these buffers, in memory that ``allocate`` gives."""
@@ -195,14 +198,12 @@ class Header(NamedTuple):
         shape: of the array.
         dtype: of the array.
         order: of the array.
-        fixed: it was read-only for its sender.
     """
 
     size: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     order: Literal["C", "F"]
-    fixed: bool
 
 
 known: Memo[bytes, Header] = Memo()
@@ -257,16 +258,15 @@ def learn(frame: Data, pickled: memoryview, views: Sequence[memoryview], made: o
         return
     if array.ctypes.data != np.frombuffer(view, np.uint8).ctypes.data:
         return
-    fixed = any(opcode.name == "READONLY_BUFFER" for opcode, _, _ in pickletools.genops(bytes(pickled)))
     order = "C" if flags.c_contiguous else "F"
-    header = Header(view.nbytes, array.shape, dtype, order, fixed)
+    header = Header(view.nbytes, array.shape, dtype, order)
     known.keep(bytes(frame[: -view.nbytes]), header, limits.current.known_array_headers)
 
 
 def recall(data: Data) -> Array | None:
     """The one array that a frame is known to hold, in place; None when that is to be found out.
 
-    It is as writable as the data is, unless it was read-only for its sender.
+    It is as writable as the data is.
     """
     if len(data) < FIXED.size:
         return None
@@ -278,7 +278,4 @@ def recall(data: Data) -> Array | None:
     header = known.get(bytes(data[:start]))
     if header is None or header.size != len(data) - start:
         return None
-    array: Array = np.ndarray(header.shape, header.dtype, data, start, order=header.order)
-    if header.fixed:
-        array.flags.writeable = False
-    return array
+    return np.ndarray(header.shape, header.dtype, data, start, order=header.order)

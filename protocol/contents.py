@@ -38,6 +38,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from . import errors, exceptions, limits, pickles, serializers
+from .cutting import MOST, cut, parts_of, text_of
 from .errors import LockedBy, PzcError, RemoteError, RemoteProtocolError, SerializeError
 from .frames import PZC00
 from .shown import plain, shown
@@ -49,6 +50,12 @@ RETURN = "return"
 """Action of the reply that most calls get: a value."""
 
 ERROR = "PZCError"
+
+_TRACEBACK = 4 * MOST
+"""Characters of a traceback that are sent."""
+
+_ENCODED = 2 * MOST
+"""Bytes of an exception that is sent as its own class pickles it."""
 
 SEQUENCES = frozenset({tuple, list})
 """Classes of what comes as a list: not every serializer has tuples."""
@@ -131,14 +138,6 @@ def read_ps_message(content: Any) -> tuple[str, Any] | None:
     return None
 
 
-def text_of(error: BaseException) -> str:
-    """``str(error)``, also for an exception that cannot say what it is."""
-    try:
-        return str(error)
-    except Exception as exc:
-        return f"<no text: {type(exc).__name__}>"
-
-
 def as_table(content: object) -> dict[str, Any]:
     """A table of a peer's as it is; an empty one for anything else."""
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
@@ -177,8 +176,14 @@ def as_text(value: object) -> str:
 
 
 def raised(error: BaseException) -> tuple[str, str, object]:
-    """``raise`` reply: the exception and its traceback lines, as the original's."""
-    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    """``raise`` reply: the exception, cut, and its traceback lines, as the original's."""
+    error = cut(error)
+    lines, left = list[str](), _TRACEBACK
+    for line in traceback.format_exception(type(error), error, error.__traceback__):
+        lines.append(line[:left])
+        left -= len(lines[-1])
+        if not left:
+            break
     if lines[0].startswith("Traceback "):
         del lines[0]
     # Its frames, and those that called them, would hold the reply and what the call was about.
@@ -222,11 +227,12 @@ def _portable_error(options: tuple[Any, list[str]], dialect: str, serializer: st
         return options
     if dialect == PZC00:
         return as_original(error, serializer), lines
-    detail = {"type": exceptions.qualified(type(error)), "text": text_of(error), **exceptions.parts_of(error)}
-    try:
-        return {**detail, "encoded": bytes(serializers.encode(serializer, error))}, lines
-    except SerializeError:
-        return detail, lines
+    detail = {"type": exceptions.qualified(type(error)), "text": text_of(error), **parts_of(error)}
+    with contextlib.suppress(SerializeError):
+        encoded = bytes(serializers.encode(serializer, error))
+        if len(encoded) <= _ENCODED:
+            detail["encoded"] = encoded
+    return detail, lines
 
 
 def as_original(error: BaseException, serializer: str) -> BaseException:
@@ -262,6 +268,9 @@ def read_raised(
     except (TypeError, ValueError):
         return RemoteError("unknown", f"malformed raise reply from {peer}: {shown(options, 200)}")
     error = _rebuild(detail, trace, serializer, trusted)
+    text = as_table(detail).get("text")
+    if isinstance(text, str) and text not in text_of(error):
+        error.add_note(text)
     error.__dict__["_pzc_traceback"] = lines
     if trace and not hide_traceback:
         error.add_note(f"Remote traceback ({peer}):\n{trace.rstrip()}")

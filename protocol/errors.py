@@ -35,6 +35,7 @@
     │   └── TypeMismatch (TypeError)        the topic's messages are of another type than asked for
     ├── CycleRefused (ValueError)           a connection of topics that would lead back to its start
     ├── MemberRefused (AttributeError)      private or unexposed member
+    │   └── OperationRefused (TypeError)    the object does not support that
     ├── RemoteError (RuntimeError)          a remote exception that cannot be rebuilt here
     ├── JournalError (OSError)              a journal that cannot be written or read
     ├── RowsMissing (LookupError)           notifications that a query has planned to read and nobody has
@@ -193,6 +194,10 @@ class LockLost(Refused):
 
 class MemberRefused(PzcError, AttributeError):
     """The member is private or not exposed by the server."""
+
+
+class OperationRefused(MemberRefused, TypeError):
+    """The object does not support the operation, such as a call, ``iter``, ``in`` or ``[]``."""
 
 
 class InstantiateRefused(Refused):

@@ -12,11 +12,10 @@ import queue
 import struct
 import sys
 from types import FunctionType, ModuleType
-from typing import cast
+from typing import Any, cast
 
 from . import errors
 from .errors import DecodeError, RemoteError
-from .weighing import ATOMS
 
 _MOST_PARTS = 32
 """Parts of the qualified name of a class; to look for more takes time in the square of them."""
@@ -75,7 +74,7 @@ def set_state(error: Exception, state: object) -> None:
             raise DecodeError("the name of an attribute must be a string")
         if name == "args" and _are_args(error, value):
             continue  # from Python 3.12 on, an AttributeError tells them twice
-        if not _settable(error, name, value):
+        if not settable(error, name, value):
             raise DecodeError(f"attribute {name[:40]!r} of {type(error).__name__} cannot be set")
         setattr(error, name, value)
 
@@ -88,7 +87,8 @@ def _are_args(error: BaseException, value: object) -> bool:
     return len(told) == len(error.args) and all(map(operator.is_, told, error.args))
 
 
-def _settable(error: BaseException, name: str, value: object) -> bool:
+def settable(error: BaseException, name: str, value: object) -> bool:
+    """Whether an attribute of that name and value may be set without running code."""
     if name == "__notes__":
         return type(value) is list and all(type(note) is str for note in cast("list[object]", value))
     there = getattr(type(error), name, None)
@@ -109,12 +109,8 @@ def to_portable(error: Exception) -> dict[str, object]:
         "type": name,
         "text": str(error),
         "args": [_plain(arg) for arg in args],
-        "state": _plain_state(error),
+        "state": {n: _plain(value) for n, value in vars(error).items() if settable(error, n, value)},
     }
-
-
-def _plain_state(error: BaseException) -> dict[str, object]:
-    return {name: _plain(value) for name, value in vars(error).items() if _settable(error, name, value)}
 
 
 def _plain(value: object) -> object:
@@ -144,11 +140,9 @@ def loaded(name: str) -> type | None:
     return None
 
 
-def parts_of(error: BaseException) -> dict[str, object]:
-    """Arguments and attributes of an exception as plain data for `rebuilt`; empty when they are not plain."""
-    if not ATOMS.issuperset(map(type, error.args)):
-        return {}
-    return {"args": list(error.args), "state": _plain_state(error)}
+def args_of(error: BaseException) -> tuple[object, ...]:
+    """Arguments of an exception, also where its class has another ``args``."""
+    return cast("Any", BaseException.args).__get__(error)
 
 
 def rebuilt(name: str, parts: dict[str, object]) -> Exception | None:

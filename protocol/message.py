@@ -145,8 +145,7 @@ class Message(Struct):
         """The content; unless the message is trusted, a pickle goes through the restricted unpickler.
 
         Args:
-            writable: True gives writable arrays in place when a ``buffers`` content was received in
-                writable memory, which nobody else may use then; otherwise they are read-only.
+            writable: as `serializers.decode`.
 
         Raises:
             DecodeError: when the serializer cannot read it.

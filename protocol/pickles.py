@@ -10,6 +10,7 @@ import copyreg
 import io
 import pickle
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, cast
 
 from .errors import DecodeError
@@ -21,8 +22,13 @@ HOLDING = _SIZED | {tuple, list, dict}
 """Classes of contents that may be bulky."""
 
 
-def load_exactly(data: Data, views: list[memoryview] | None = None) -> object:
+def load_exactly(data: Data, views: list[memoryview] | None = None, *, writable: bool = False) -> object:
     """Return the object in exactly one pickle, which must use all of its out-of-band buffers.
+
+    Args:
+        data: the pickle.
+        views: the buffers.
+        writable: True also copies arrays that were read-only for their sender.
 
     Raises:
         DecodeError: bytes follow the pickle, or buffers are left over.
@@ -30,12 +36,25 @@ def load_exactly(data: Data, views: list[memoryview] | None = None) -> object:
     """
     source = _Source(memoryview(data))
     unused = iter(views or ())
-    content = pickle.Unpickler(cast(io.BytesIO, source), buffers=unused).load()
+    unpickler = _Unpickler if writable else pickle.Unpickler
+    content = unpickler(cast(io.BytesIO, source), buffers=unused).load()
     if source.position != len(data):
         raise DecodeError(f"{len(data) - source.position} bytes after the end of the pickle")
     if next(unused, None) is not None:
         raise DecodeError("more buffers than the pickle refers to")
     return content
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes arrays that may be written, as a pickle says of each whether it was read-only."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        return partial(_own_array, found) if name == "_frombuffer" and module.startswith("numpy.") else found
+
+
+def _own_array(make: Callable[..., Any], raw: Data, *rest: Any) -> Any:
+    return make(bytearray(raw) if memoryview(raw).readonly else raw, *rest)
 
 
 class _Source:

@@ -127,8 +127,8 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
         data: frame 2.
         trusted: whether a key of role operator or above signed the message for this side. If not, the
             pickle families use the restricted unpickler.
-        writable: True gives writable arrays in place when ``buffers`` content lies in writable memory, which
-            nobody else may use then; otherwise they are read-only.
+        writable: True gives arrays that may be written; a ``buffers`` content that lies in writable memory,
+            which nobody else may use then, is not copied for that. False gives read-only views.
 
     Raises:
         SerializerRefused: unknown name, a serializer that needs a signature, or a class that the
@@ -212,16 +212,17 @@ def _pickle_encoder(protocol: int) -> Encoder:
 
 
 def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
-    frame = data if writable else memoryview(data).toreadonly()
-    known = buffers.recall(frame)
-    if known is not None:
+    frame = memoryview(data) if writable else memoryview(data).toreadonly()
+    if writable and frame.readonly:
+        frame = memoryview(bytearray(frame))
+    if (known := buffers.recall(frame)) is not None:
         return known
     body, views = buffers.split(frame)
     if not trusted:
         content = restricted_loads(body, views)
         buffers.learn(frame, body, views, content)
         return content
-    content = pickles.load_exactly(body, views)
+    content = pickles.load_exactly(body, views, writable=writable)
     if len(views) == 1 and is_array(content):
         # What a trusted pickle does beside making an array is not to be left out the next time.
         with contextlib.suppress(SerializerRefused, DecodeError):
@@ -248,20 +249,24 @@ def _json_default(value: object) -> object:
     return {portable.TAG: kind, "value": portable.escape(payload)}
 
 
-def _json_object(value: dict[str, object]) -> object:
+def _json_object(writable: bool, value: dict[str, object]) -> object:
     kind = value.get(portable.TAG)
     if kind is None:
         return value
     if not isinstance(kind, str) or len(value) != 2 or "value" not in value:
         raise DecodeError("malformed tagged object")
-    return portable.from_plain(
-        kind, portable.from_base64(value["value"]) if kind == "bytes" else value["value"]
-    )
+    payload = portable.from_base64(value["value"]) if kind == "bytes" else value["value"]
+    return _owned(portable.from_plain(kind, payload), writable)
 
 
-def _decode_json(data: Data, _trusted: bool, _writable: bool) -> object:
+def _owned(value: object, writable: bool) -> object:
+    """The value; a copy of a read-only array that is to be written."""
+    return value.copy("K") if writable and is_array(value) and not value.flags.writeable else value
+
+
+def _decode_json(data: Data, _trusted: bool, writable: bool) -> object:
     raw = bytes(data)
-    return json.loads(raw, object_hook=_json_object) if _MARK in raw else json.loads(raw)
+    return json.loads(raw, object_hook=partial(_json_object, writable)) if _MARK in raw else json.loads(raw)
 
 
 _JSON = json.JSONEncoder(default=_json_default)
@@ -311,14 +316,11 @@ def _array_bytes(array: arrays.Array) -> bytearray:
     return bytearray().join((struct.pack("<I", len(packed)), packed, raw))
 
 
-def _read_array(data: memoryview) -> object:
-    (size,) = struct.unpack_from("<I", data)
-    return arrays.unpack(_UNMSGPACK.decode(data[4 : 4 + size]), data[4 + size :].toreadonly())
-
-
-def _extension(decode: Callable[[memoryview], object], code: int, data: memoryview) -> object:
+def _extension(decode: Callable[[Data], object], writable: bool, code: int, data: memoryview) -> object:
     if code == _ARRAY:
-        return _read_array(data)
+        (size,) = struct.unpack_from("<I", data)
+        header = msgspec.msgpack.decode(data[4 : 4 + size])
+        return _owned(arrays.unpack(header, data[4 + size :].toreadonly()), writable)
     if code != _EXTENSION:
         raise DecodeError(f"unknown msgpack extension {code}")
     pair = decode(data)
@@ -328,20 +330,24 @@ def _extension(decode: Callable[[memoryview], object], code: int, data: memoryvi
     return portable.from_plain(parts[0], parts[1])
 
 
-def _decode_msgpack(data: Data, trusted: bool, _writable: bool) -> object:
+def _msgpack_decoder(writable: bool, checks: bool) -> Callable[[Data], object]:
+    def decode(data: Data) -> object:
+        return decoder.decode(msgpack_keys.checked(data) if checks else data)
+
+    decoder = msgspec.msgpack.Decoder(ext_hook=partial(_extension, decode, writable))
+    return decode
+
+
+def _decode_msgpack(data: Data, trusted: bool, writable: bool) -> object:
     # What is nested is looked through token by token only, or each level would look at all bytes again.
-    if trusted or not msgpack_keys.has_large_maps(data):
-        return _UNMSGPACK.decode(data)
-    return _decode_checked(data)
-
-
-def _decode_checked(data: Data) -> object:
-    return _CHECKING.decode(msgpack_keys.checked(data))
+    checks = not trusted and msgpack_keys.has_large_maps(data)
+    return _DECODERS[writable, checks](data)
 
 
 _MSGPACK = msgspec.msgpack.Encoder()
-_UNMSGPACK = msgspec.msgpack.Decoder(ext_hook=lambda code, data: _extension(_UNMSGPACK.decode, code, data))
-_CHECKING = msgspec.msgpack.Decoder(ext_hook=partial(_extension, _decode_checked))
+_DECODERS = {
+    (each, checks): _msgpack_decoder(each, checks) for each in (False, True) for checks in (False, True)
+}
 
 
 _SERIALIZERS: dict[str, _Serializer] = {

@@ -342,8 +342,8 @@ def _next_buffer(m: Machine) -> None:
 
 
 @_op(b"\x98")
-def _read_only_buffer(m: Machine) -> None:
-    m.stack[-1] = memoryview(m.stack[-1]).toreadonly()
+def _read_only_buffer(_: Machine) -> None:
+    """What arrived belongs to the receiver, who has made it read-only or not."""
 
 
 for _fill_table in (_constants, _sized, _fixed, _lines, _memo, _short_tuples):

@@ -27,9 +27,11 @@ from ...protocol.contents import read_ps_message
 from ...protocol.errors import (
     AgentClosed,
     CallTimeout,
+    LocalProtocolError,
     PeerLost,
     ProtocolError,
     PzcError,
+    SerializeError,
     SignatureError,
     StaleMessage,
 )
@@ -181,8 +183,9 @@ class Exchanges(ABC):
             if not isinstance(error, NotRun):
                 self.forget(endpoint)
             raise late(error, endpoint, seconds, connection and connection.note) from error
-        except (PeerLost, ProtocolError):
-            self.forget(endpoint)
+        except (PeerLost, ProtocolError) as error:
+            if not isinstance(error, LocalProtocolError):
+                self.forget(endpoint)
             raise
 
     def _may_have_run(
@@ -212,7 +215,8 @@ class Exchanges(ABC):
                 raise abort.error() from error
             raise error
         finally:
-            pool.discard(connection)
+            unsent = isinstance(error, SerializeError | LocalProtocolError) and not connection.msgid
+            (pool.give if unsent else pool.discard)(connection)
             del error  # its traceback holds this frame
 
     def _call_off(self, connection: Connection | LocalConnection, content: Any) -> None:
@@ -313,8 +317,9 @@ class Exchanges(ABC):
         except CallTimeout as error:
             self.forget(endpoint)
             raise late(error, endpoint, timeout) from error
-        except (PeerLost, ProtocolError):
-            self.forget(endpoint)
+        except (PeerLost, ProtocolError) as error:
+            if not isinstance(error, LocalProtocolError):
+                self.forget(endpoint)
             raise
 
     def _other(self, connection: Connection, started: float, deadline: float) -> Peer | None:

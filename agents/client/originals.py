@@ -15,7 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from ...protocol.contents import as_list, as_table, shown, text_of
+from ...protocol.contents import as_list, as_table, shown
+from ...protocol.cutting import text_of
 from ...protocol.errors import PeerLost, RemoteError, RemoteProtocolError
 from ...protocol.frames import PZC00
 from ...protocol.notification import Notification

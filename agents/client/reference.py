@@ -13,6 +13,7 @@ Nothing is ever set here: what is assigned is sent, and what is not there is ref
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -37,6 +38,9 @@ Cls = TypeVar("Cls", bound=type)
 
 HELD = frozenset({"items", "method", "remote", "signal"})
 """Kinds of members that are used through a `Member`, never sent."""
+
+_COMPLETERS = frozenset({"inspect", "jedi", "rlcompleter"})
+"""Modules that look at every member of an object, and must not read an instrument for that."""
 
 _OWN = frozenset({"_proxy_remote", "_proxy_anchor", "_proxy_finalizer", "_proxy_path"})
 _NOT_SERVED = "is private: members that begin with '_' are never served"
@@ -142,6 +146,8 @@ class RemoteReference:
             return self._proxy_keep(name, entry, generation)
         if entry is None and name in CALLED and about.callable:
             return getattr(remote.refer(path, {"kind": "method"}, self._proxy_leases), name)
+        if _is_completed():
+            raise AttributeError(name)
         value = remote.request("get", place_of((*path, name)), self._proxy_terms)
         return remote.refer((*path, name), {"kind": "remote"}, None) if value is REMOTE else value
 
@@ -201,12 +207,7 @@ class RemoteReference:
         if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
             copied = {**place_of(self._proxy_path), "force_as_object": True}
             return do(remote.request("get", copied, self._proxy_terms), *args)
-        try:
-            answer = self._proxy_exec(row.name, args, {})
-        except MemberRefused as exc:
-            if row.name == "__len__":  # which `list` asks for, and does without after a TypeError alone
-                raise TypeError(str(exc)) from None
-            raise
+        answer = self._proxy_exec(row.name, args, {})
         return answer.items if isinstance(answer, Items) else answer
 
     def _do_call(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -318,6 +319,13 @@ def named(server: str, value: object) -> object:
     of: Any = value
     own = of._proxy_remote.server == server
     return Reference(server, of._proxy_path, of._proxy_leases) if own else value
+
+
+def _is_completed() -> bool:
+    """Whether a completer asks for the attribute: the description is enough for it."""
+    caller = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    callers = [caller] if caller.f_back is None else [caller, caller.f_back]  # `Member` is between, perhaps
+    return any(each.f_globals.get("__name__", "").partition(".")[0] in _COMPLETERS for each in callers)
 
 
 ITERATE = next(row for row in OPERATIONS if row.name == "__iter__")

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from typing import Protocol as Form
 
 from ...delivery.policies import Policy
@@ -166,6 +166,19 @@ class RemoteObject(ServedObject):
         """As `ServedObject.stop_of`."""
         known, name = self.known(from_wire(options.get("on", ()))), str(options.get("name"))
         return None if known is None else known.members.get(name, {}).get("on_cancel")
+
+    def entry(self, path: Path) -> Entry | None:
+        """What was said about a member, by itself or by its class; None when nothing was. Asks nobody."""
+        if (about := self.known(path[:-1])) is not None:
+            return about.members.get(cast("str", path[-1]))
+        root, entry = self.known(self.root), cast("Entry", {})
+        members = {} if root is None else root.members
+        for step in path[len(self.root) :]:
+            is_item = not isinstance(step, str)
+            entry = entry if is_item else members.get(step, {})
+            of_type = entry.get("item" if is_item else "type", "")
+            members = cast("Entry", root.types.get(of_type, {}).get("members", {})) if root else {}
+        return entry or None
 
     @property
     def table(self) -> dict[str, Entry]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from ...protocol.errors import MemberRefused, SerializerRefused
+from ...protocol.errors import OperationRefused, SerializerRefused
 from ...protocol.paths import Path, text, to_wire
 from ...protocol.references import replaced
 from ...protocol.values import PLAIN
@@ -54,9 +54,9 @@ def told_of(options: dict[str, Any]) -> str:
     return text((*options.get("on", ()), *(() if name is None else (name,)))) or "what is served"
 
 
-def not_called(name: str) -> MemberRefused:
+def not_called(name: str) -> OperationRefused:
     """The refusal of a signal that is called, as if that connected a slot."""
-    return MemberRefused(
+    return OperationRefused(
         f"{name!r} is a signal, which cannot be called; to have a slot called: {name}.connect(slot)"
     )
 

@@ -10,6 +10,7 @@
     asking     no answer, refused: restarted, closed     ended; the reader gets the error
     ending     the items here are read                   ended; the reader gets what the generator raised
     open       close(), or nobody refers to it           ended; the server is told, nobody waits
+    open       its proxy is closed                       likewise; the reader gets the error
 
 The generator runs only while it is asked, so at most ``credit`` items wait here and none there.
 Credit begins at 1, doubles up to 256 as long as the reader is as quick as the generator, and halves
@@ -47,9 +48,9 @@ class RemoteStream(Stays, Iterator[Any]):
     """Iterator over the items of a remote generator; safe from any thread.
 
     Close it, or leave its ``with`` block, to end the generator early; dropping it does so as well.
-    Iterating raises what the generator raised, after the items before it; ``CallTimeout`` and
-    ``PeerLost`` when no item came within the timeout of the call; ``Refused`` when the server does not
-    know the stream any more, for example after a restart.
+    Iterating raises what the generator raised, after the items before it; ``AgentClosed`` when the proxy was
+    closed; ``CallTimeout`` and ``PeerLost`` when no item came within the timeout of the call; ``Refused``
+    when the server does not know the stream any more, for example after a restart.
 
     Args:
         served: whom the call was made through.
@@ -198,10 +199,14 @@ class RemoteStream(Stays, Iterator[Any]):
         self.close()
 
     def close(self) -> None:
-        """End the generator at the server, and this iterator; never blocks. Again: no effect."""
+        """End the generator at the server, and this iterator; never blocks. Again: no effect.
+
+        Closing the proxy does so as well, and then the next read raises AgentClosed instead of ending.
+        """
+        unread, abort = not self._done or bool(self._items), self._served.abort
         self._done = True
         self._items.clear()
-        self._error = None
+        self._error = abort.error() if unread and abort.is_set() else None
         self._finalizer()
 
 

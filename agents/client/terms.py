@@ -54,7 +54,8 @@ class Terms(NamedTuple):
     Attributes:
         timeout: seconds for everything; None for those of the proxy.
         transport: ``auto``, ``inproc``, ``unix`` or ``tcp``; None for that of the proxy.
-        idempotent: it is sent again, with back-off, when its reply was lost: it may then run twice.
+        idempotent: it is sent again, with back-off, when its reply was lost: it may then run twice; None for
+            what its server declares.
         detached: it goes on when nobody waits for it any more.
         oneway: nobody learns what became of it; it is over once it was sent.
         keeps: what may not be let go before its peer has read it, when it is one-way.
@@ -62,7 +63,7 @@ class Terms(NamedTuple):
 
     timeout: float | None = None
     transport: str | None = None
-    idempotent: bool = False
+    idempotent: bool | None = None
     detached: bool = False
     oneway: bool = False
     keeps: Sequence[object] = ()

@@ -6,7 +6,8 @@ import time
 from functools import partial
 from typing import Any
 
-from ...protocol.contents import RETURN, SEQUENCES, as_text, is_raised, text_of
+from ...protocol.contents import RETURN, SEQUENCES, as_text, is_raised
+from ...protocol.cutting import text_of
 from ...protocol.errors import CallCancelled, MemberRefused, Refused
 from ...protocol.operations import CALL
 from ...protocol.weighing import ATOMS

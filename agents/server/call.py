@@ -19,7 +19,8 @@ from collections.abc import Callable
 from time import monotonic, time
 from typing import Any
 
-from ...protocol.contents import ps_message, raised, text_of
+from ...protocol.contents import ps_message, raised
+from ...protocol.cutting import text_of
 from ...protocol.errors import PzcError, RemoteProtocolError
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
@@ -343,14 +344,14 @@ class Calls:
 def raised_in(call: Call, action: str, error: BaseException) -> tuple[str, str, Any]:
     """The answer to an action of a call that raised, which is logged: its traceback is written down once."""
     ours = isinstance(error, PzcError | AttributeError)
+    answer: tuple[str, str, Any] = raised(error)
     told = (
         printable(action),
         call.member.text,
         call.caller.identity.shown,
         type(error).__name__,
-        printable(text_of(error)),
+        printable(text_of(answer[2][0])),
     )
-    answer: tuple[str, str, Any] = raised(error)
     level = logging.INFO if ours else logging.WARNING
     if logger.isEnabledFor(level):
         trace = None if ours else (type(error), error, None)

@@ -123,7 +123,7 @@ class Local:
                 raise too_large(len(encoded), self._max_content)
         except (SerializeError, LocalProtocolError) as exc:
             encoded = serializers.encode(name, portable(raised(exc), PZC01, name))
-        return serializers.decode(name, encoded, trusted=self.trusted)
+        return serializers.decode(name, encoded, trusted=self.trusted, writable=True)
 
 
 def way_to(

@@ -28,7 +28,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any, cast
 
-from ...protocol.errors import MemberRefused
+from ...protocol.errors import MemberRefused, OperationRefused
 from ...protocol.shown import hint, shown
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 
@@ -174,7 +174,7 @@ def not_allowed(name: str, thing: object, method: object) -> MemberRefused:
     what, kind = repr(name) if name else "what is served", kind_told(thing)
     cannot = _CANNOT.get(method, "") if isinstance(method, str) else ""
     offers = "; it has connect, disconnect, emit, subscribe" if kind == "signal" else ""
-    return MemberRefused(
+    return (OperationRefused if cannot else MemberRefused)(
         f"{what} is a {type(thing).__name__ if kind in ('reference', 'value') else kind}, "
         f"{cannot or f'which does not allow {shown(method, 60)}'}{offers}"
     )

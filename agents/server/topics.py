@@ -25,7 +25,7 @@ from typing import Any
 
 from ...delivery.interests import ALL
 from ...protocol import paths
-from ...protocol.contents import text_of
+from ...protocol.cutting import text_of
 from ...protocol.errors import PzcError, RemoteError
 from ...protocol.exceptions import qualified
 from ...protocol.paths import Path

@@ -12,7 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ...protocol import operations, paths
-from ...protocol.errors import ConfigError, LocalProtocolError, MemberRefused, PzcError
+from ...protocol.errors import (
+    ConfigError,
+    LocalProtocolError,
+    MemberRefused,
+    OperationRefused,
+    PzcError,
+)
 from ...protocol.memo import Memo
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.shown import printable
@@ -336,19 +342,19 @@ def item_of(target: object, step: tuple[Any, ...]) -> Any:
     """The item that a step leads to.
 
     Raises:
-        MemberRefused: for what has no items.
+        OperationRefused: for what has no items.
         Exception: what the object raised, such as KeyError.
     """
     kind = type(target)
     if kind in PLAIN or not members.items_of(target):
-        raise MemberRefused(f"a {kind.__name__} has no items such as {paths.text([step])}")
+        raise OperationRefused(f"a {kind.__name__} has no items such as {paths.text([step])}")
     return operations.item(target, paths.key_of(step))
 
 
 def put_item(target: object, step: tuple[Any, ...], value: object) -> None:
     """Set the item that a step leads to; errors as `item_of`."""
     if not members.items_of(target) or not hasattr(type(target), "__setitem__"):
-        raise MemberRefused(
+        raise OperationRefused(
             f"a {type(target).__name__} has no items that can be set, such as {paths.text([step])}"
         )
     cast("Any", target)[paths.key_of(step)] = value

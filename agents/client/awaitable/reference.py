@@ -109,8 +109,7 @@ class RemoteReference(Substituted):
         remote, path = self._link.remote, self._path
         if remote is None or not path or not isinstance(path[-1], str):
             return {}
-        about = remote.known(self._place(remote)[:-1])
-        return {} if about is None else about.members.get(path[-1], {})
+        return remote.entry(self._place(remote)) or {}
 
     def _proxy_documentation(self) -> str | None:
         return str(self._entry().get("doc") or "") or None
@@ -148,9 +147,11 @@ class RemoteReference(Substituted):
             return await self._ask(remote, "exec", options)
         return await self._ask(remote, "get", place_of(path))
 
-    async def _ask(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
+    async def _ask(
+        self, remote: RemoteObject, action: str, options: dict[str, Any], idempotent: bool | None = False
+    ) -> Any:
         filled(options, partial(synchronous.named, remote.server))
-        if self._terms.idempotent:
+        if idempotent if self._terms.idempotent is None else self._terms.idempotent:
             result = await self._ask_again(remote, action, options)
         else:
             try:
@@ -162,9 +163,9 @@ class RemoteReference(Substituted):
 
     async def _ask_again(self, remote: RemoteObject, action: str, options: dict[str, Any]) -> Any:
         """As `RemoteObject.request`, which waits, and asks again when the peer is lost, in a thread."""
-        abort = AbortSignal()
+        abort, terms = AbortSignal(), self._terms._replace(idempotent=True)
         try:
-            result = await in_thread(partial(remote.request, action, options, self._terms, abort))
+            result = await in_thread(partial(remote.request, action, options, terms, abort))
         except BaseException:
             abort.abort("nobody awaits the call any more")
             raise
@@ -202,7 +203,8 @@ class RemoteReference(Substituted):
         if row is None or parent is None or await self._is_member(remote):
             if args and self._entry().get("kind") == "signal":
                 raise not_called(text(self._place(remote)))
-            return await self._exec(remote, "__call__", args, kwargs)
+            options = call_of(self._place(remote), "__call__", args, kwargs)
+            return await self._ask(remote, "exec", options, await self._is_idempotent(remote))
         if row.handler == "exec":
             return await parent._do_exec(row, row.pattern(parent, *args, **kwargs))
         return await getattr(parent, f"_do_{row.handler}")(*args, **kwargs)
@@ -217,6 +219,17 @@ class RemoteReference(Substituted):
                 return False
         about = remote.known(before) or await in_thread(partial(remote.about, before))
         return path[-1] in about.members
+
+    async def _is_idempotent(self, remote: RemoteObject) -> bool:
+        """Whether its server declares that it may be called again."""
+        path = self._place(remote)
+        if self._terms.idempotent is not None or not path or remote.peer.dialect == PZC00:
+            return False
+        entry = remote.entry(path)
+        if entry is None:
+            about = await in_thread(partial(remote.about, path[:-1]))
+            entry = about.members.get(path[-1]) if isinstance(path[-1], str) else None
+        return bool(entry and entry.get("idempotent"))
 
     async def _exec(
         self, remote: RemoteObject, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -38,6 +38,8 @@ def ask(server: Server) -> Iterator[Asking]:
         yield Asking(server, agent)
 
 
+REFUSED = [("raise", "MemberRefused"), ("raise", "OperationRefused")]
+
 OUTSIDE: list[tuple[Any, ...]] = [
     ("make", "real"), ("make", "__func__"), ("ch1", "number", "real"), ("ch1", ("a",)), ("ch1", "number", (0,)),
     ("each", "gi_frame"), ("ch1", "_voltage"), ("channels", (0,), "_voltage"), ("ch1", "level", "__call__"),
@@ -47,14 +49,14 @@ OUTSIDE: list[tuple[Any, ...]] = [
 def test_no_path_leads_out_of_an_instrument(ask: Asking) -> None:
     for path in OUTSIDE:
         for action, more in (("get", {}), ("exec", {"method": "__call__"}), ("setattr", {"value": 1})):
-            assert ask(action, *path, **more) == ("raise", "MemberRefused"), (action, path)
+            assert ask(action, *path, **more) in REFUSED, (action, path)
     assert ask("get", "ch1", "number") == ("return", 1)
 
 
 def test_nothing_but_the_operations_of_its_kind_is_done_with_what_a_path_leads_to(ask: Asking) -> None:
     for method in ("__class__", "__reduce__", "__getattribute__", "pop", "clear", None, 7, ["keys"]):
         for path in (("ch1",), ("channels",), ("ch1", "number"), ("ch1", "off")):
-            assert ask("exec", *path, method=method) == ("raise", "MemberRefused"), (path, method)
+            assert ask("exec", *path, method=method) in REFUSED, (path, method)
 
 
 def test_whoever_serves_narrows_by_names_and_paths() -> None:
@@ -134,7 +136,7 @@ def test_a_message_reaches_nothing_that_is_not_exposed(server: Server) -> None:
             for action in ("get", "getattr", "setattr", "exec"):
                 assert ask(action, *path, value=1) == ("raise", "MemberRefused"), (action, path)
         for path, method in (((), "__str__"), (("ch1",), "__enter__"), (("channels",), "__len__")):
-            assert ask("exec", *path, method=method) == ("raise", "MemberRefused"), (path, method)
+            assert ask("exec", *path, method=method) in REFUSED, (path, method)
 
 
 def test_what_a_path_does_not_find_is_an_error_of_its_kind_and_names_are_listed(ask: Asking) -> None:

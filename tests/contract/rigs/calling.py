@@ -17,7 +17,7 @@ from typing import Any
 
 import zmq
 
-from pzc import Agent, Protocol, Proxy, Server, Signal, close
+from pzc import Agent, Protocol, Proxy, Server, Signal, close, idempotent
 from pzc.testing import ShiftedClock
 
 from tests.contract.rigs.endpoints import free_endpoint
@@ -130,6 +130,28 @@ server = Server(getattr(calling, name)(), rep, protocol=Protocol(key))
 print(server.rep_endpoint, flush=True)
 server.serve_forever()
 """
+
+
+class Fragile:
+    """Its first reading ends its process, which a file remembers."""
+
+    @idempotent
+    def read(self, memory: str) -> str:
+        return self.once(memory)
+
+    def once(self, memory: str) -> str:
+        if not Path(memory).exists():
+            Path(memory).touch()
+            os._exit(3)
+        return "read"
+
+
+class FragileRack(Fragile):
+    """Several of them."""
+
+    def __init__(self) -> None:
+        self.ch1 = Fragile()
+        self.channels = [Fragile()]
 
 
 class ServerProcess:
