@@ -17,7 +17,7 @@ import logging
 import typing
 from collections.abc import Callable
 from time import monotonic, time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.contents import ps_message, raised, text_of
 from ...protocol.errors import PzcError, RemoteProtocolError
@@ -31,6 +31,9 @@ from ..current import Caller
 from ..interfaces import Connection, Frames
 from .lane import Lane, QueueEntry
 from .marks import NOTHING
+
+if TYPE_CHECKING:
+    from .stop import Stop
 
 logger = logging.getLogger("pzc.dispatcher")
 
@@ -139,9 +142,8 @@ class Call(QueueEntry):
         action: what is done, of a message of a proxy; empty for any other content.
         options: of the action; empty without one.
         member: with what.
-        owner: whose method was called, where something is to follow a cancelled call of it.
+        stop: calls what `on_cancel` names for what runs now; None without such.
         cancelled: whoever made it has given it up.
-        detached: it outlives whoever made it.
         began: when it came, in monotonic seconds.
     """
 
@@ -153,9 +155,8 @@ class Call(QueueEntry):
     action = ""
     options: dict[str, Any] = NO_TABLE
     member = NOTHING
-    owner: Any = None
+    stop: Stop | None = None
     cancelled = False
-    detached = False
     began = 0.0
     lane: Lane | None = None
     run: Callable[[Call], object] | None = None
@@ -171,6 +172,12 @@ class Call(QueueEntry):
     def id(self) -> str:
         """Of its request."""
         return self.message.msgid
+
+    @property
+    def detached(self) -> bool:
+        """True when it outlives its caller; a one-way call does, unless `on_cancel` names what stops it."""
+        one_way = self.oneway and self.member.on_cancel is None
+        return one_way or self.options.get("detached") is True
 
     @property
     def made_by(self) -> Caller:
@@ -238,7 +245,7 @@ class Call(QueueEntry):
 
     def unwatch(self, on_cancel: Callable[[], object]) -> None:
         """Do not, as `watch` was told once. Any thread."""
-        self._watchers = tuple(each for each in self._watchers if each is not on_cancel)
+        self._watchers = tuple(each for each in self._watchers if each != on_cancel)
 
     def following(self) -> Call:
         """What is done for the same caller behind it, and was not cancelled."""
