@@ -17,7 +17,7 @@ import logging
 import typing
 from collections.abc import Callable
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.contents import ps_message, raised, text_of
 from ...protocol.errors import PzcError, RemoteProtocolError
@@ -31,9 +31,6 @@ from ..current import Caller
 from ..interfaces import Connection, Frames
 from .lane import Lane, QueueEntry
 from .marks import NOTHING
-
-if TYPE_CHECKING:
-    from .stop import Stop
 
 logger = logging.getLogger("pzc.dispatcher")
 
@@ -142,7 +139,7 @@ class Call(QueueEntry):
         action: what is done, of a message of a proxy; empty for any other content.
         options: of the action; empty without one.
         member: with what.
-        stop: calls what `on_cancel` names for what runs now; None without such.
+        stop: `Stop` of what runs now, where `on_cancel` names something; None without such.
         cancelled: whoever made it has given it up.
         began: when it came, in monotonic seconds.
     """
@@ -155,7 +152,7 @@ class Call(QueueEntry):
     action = ""
     options: dict[str, Any] = NO_TABLE
     member = NOTHING
-    stop: Stop | None = None
+    stop: Any = None
     cancelled = False
     began = 0.0
     lane: Lane | None = None

@@ -11,8 +11,8 @@
     of an urgent member                         runs at once, beside whatever runs, lock or not
     of a concurrent member, but setting it      has a lane of its own, beside the lane of its object
     'inspect'; 'describe', [] that only look    likewise while something runs
-    somebody else holds the lock                raised, when its turn has come
-    from a carrier whose threads wait           runs in that thread, in its turn
+    somebody else holds the lock                raised in its turn
+    from a carrier whose threads wait           runs in that thread, in its turn, unless it is one-way
     else, proved quick and its turn is now      runs where it arrived
     else                                        runs in a worker of the lane, in its turn
     ... and its content is above 64 KiB         is decoded there, unless there are several lanes
@@ -246,7 +246,7 @@ class Dispatcher:
             if member.urgent or (exposed and exposed.only_looks(action, call.options, member)):
                 return self._beside(call)
             call.lane = lane
-            if call.caller.carrier.waits and not lane.affine:
+            if call.caller.carrier.waits and not (lane.affine or call.oneway):
                 lane.enter(call)
             elif call.content is UNREAD or not lane.enter_quick(call):
                 self._queue(call, lane)

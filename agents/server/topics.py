@@ -7,8 +7,8 @@ Of what is polled::
     the same                               every ten periods
     raised                                 likewise, as a `RemoteError`: its class and text
 
-A read takes its turn like a call. Whatever is read, no read begins before as much time has passed as the last
-one took: a slow driver is polled at most half of the time.
+A read takes its turn like a call. In one lane no read begins before as much time has passed as the last one
+took: a slow driver is polled at most half of the time.
 """
 
 from __future__ import annotations
