@@ -81,7 +81,8 @@ def concurrent(function: P) -> P:
     one it respects the lock. Setting such a property takes its turn, as does what a batch asks for, and with
     ``thread_affine`` all of it.
     """
-    _mark(getattr(function, "fget", function), concurrent=True)
+    getter: Any = getattr(function, "fget", function)
+    _mark(getter, concurrent=True)
     return function
 
 

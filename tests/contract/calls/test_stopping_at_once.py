@@ -237,3 +237,13 @@ def test_a_batch_that_has_gone_on_is_not_stopped_by_an_earlier_call(stage: Stage
             pass
         assert is_stopped(stage.y)
         assert stage.calls == ["move"]
+
+
+@BOTH_CARRIERS
+def test_an_urgent_call_passes_the_one_way_call_before_it(stage: Stage, transport: str) -> None:
+    with Server(stage, protocol=Protocol(KEY), discovery=False, **STOPPED) as server:
+        with proxy_of(server, transport=transport) as made:
+            made.move.oneway()
+            assert stage.moving.wait(TIMEOUT)
+            made.stop()
+            assert is_stopped(stage)
