@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from .agents.current import Caller, caller, cancelled
     from .agents.notifications.subscription import Notification, Subscription
     from .agents.proxy import Proxy, close, path, refresh, stubs
-    from .agents.server.marks import idempotent, on_cancel, reading, urgent
+    from .agents.server.marks import concurrent, idempotent, on_cancel, reading, urgent
     from .agents.serving import Server
     from .agents.signals import Signal
     from .agents.watch import Watch, discover, watch
@@ -144,6 +144,7 @@ __all__ = [
     "cancel",
     "cancelled",
     "close",
+    "concurrent",
     "discover",
     "drop",
     "idempotent",
@@ -176,7 +177,7 @@ _HOMES = {
     "agents.client.streams": "RemoteStream",
     "agents.current": "Caller caller cancelled",
     "agents.notifications.subscription": "Notification Subscription",
-    "agents.server.marks": "idempotent on_cancel reading urgent",
+    "agents.server.marks": "concurrent idempotent on_cancel reading urgent",
     "agents.serving": "Server",
     "agents.signals": "Signal",
     "agents.watch": "Watch discover watch",

@@ -15,7 +15,7 @@ from ..delivery.locks import Changed
 from ..discovery.names import Style
 from ..discovery.records import Entry
 from ..protocol.contents import calls_of, ps_message, read_ps_message, shown
-from ..protocol.errors import InstantiateRefused, LocalProtocolError, Refused
+from ..protocol.errors import ConfigError, InstantiateRefused, LocalProtocolError, Refused
 from ..protocol.keyring import Role
 from ..protocol.paths import text
 from ..transport.endpoints import RANDOM_TCP
@@ -70,7 +70,8 @@ class Server(Agent):
         urgent: methods that run beside whatever runs, as `pzc.urgent` marks them: names, or paths such as
             ``ch1.off``; ``channels.off`` is that of every channel.
         reading: methods that keys of role observer may call, as `pzc.reading` marks them.
-        on_cancel: method that is called after a call of another one was cancelled, as `pzc.on_cancel` says.
+        concurrent: members that may run beside a running call, as `pzc.concurrent` marks them.
+        on_cancel: method that is called when a call of another one was cancelled, as `pzc.on_cancel` says.
         poll: seconds between two reads of members, which are published as topics of their paths, when they
             have changed and at least every ten periods; kept for ``subscribe(initial=True)``.
         lanes: of several objects: ``one`` for all, or one for ``each``.
@@ -103,12 +104,15 @@ class Server(Agent):
         metadata: Mapping[str, str] = MappingProxyType({}),
         urgent: Iterable[str] = (),
         reading: Iterable[str] = (),
+        concurrent: Iterable[str] = (),
         on_cancel: Mapping[str, str] = MappingProxyType({}),
         poll: Mapping[str, float] = MappingProxyType({}),
         lanes: str = "one",
     ) -> None:
         self.served_object = served_object
-        self._declared = declared(urgent, reading, on_cancel, poll, expose)
+        self._declared = declared(urgent, reading, concurrent, on_cancel, poll, expose)
+        if thread_affine and self._declared.concurrent:
+            raise ConfigError("concurrent members run in other threads, which thread_affine excludes")
         self._tree = Tree(served_object, expose, lanes)
         self._lanes = self._tree.lanes
         if served_object is not None:
@@ -308,7 +312,7 @@ class Server(Agent):
             self.advertise(text(path), keep_last=True)
         if periods:
             publisher = self._publishing.publisher
-            self._poller = Poller(self.name, self._tree, self._answering.lanes, publisher, periods)
+            self._poller = Poller(self.name, self._tree, self._answering.dispatcher.lane, publisher, periods)
 
     def _let_go(self) -> None:
         if self._poller is not None:

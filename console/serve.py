@@ -70,6 +70,10 @@ def add_commands(commands: Commands) -> None:
     serve.add_argument("--urgent", metavar="A,B", help="methods that never wait for their turn: off,abort")
     serve.add_argument("--reading", metavar="A,B", help="methods that keys of role observer may call")
     serve.add_argument(
+        "--concurrent", metavar="A,B", action="append", default=[],
+        help="members that may run beside a running call: position; may be given several times",
+    )  # fmt: skip
+    serve.add_argument(
         "--on-cancel", metavar="A=B", action="append", default=[],
         help="call method B when a call of A was cancelled; may be given several times",
     )  # fmt: skip
@@ -105,6 +109,7 @@ def run_serve(args: argparse.Namespace) -> int:
         remap=args.remap,
         urgent=_names(args.urgent or ""),
         reading=_names(args.reading or ""),
+        concurrent=_names(",".join(args.concurrent)),
         on_cancel=on_cancel,
         poll=poll,
     )

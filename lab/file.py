@@ -93,6 +93,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     poll: dict[str, float] = {}
     urgent: list[str] = []
     reading: list[str] = []
+    concurrent: list[str] = []
     on_cancel: dict[str, str] = {}
     expose: list[str] | None = None
     concurrency: Annotated[int, msgspec.Meta(ge=1)] = 1

@@ -98,7 +98,10 @@ def environment_of(file: LabFile) -> dict[str, str]:
 
 def _server(name: str, table: ServerTable) -> tuple[str, ...]:
     arguments = ["serve", table.object, "--name", name, "--bind", table.bind, "--json"]
-    lists = {"--urgent": table.urgent or None, "--reading": table.reading or None, "--expose": table.expose}
+    lists = {
+        "--urgent": table.urgent or None, "--reading": table.reading or None,
+        "--concurrent": table.concurrent or None, "--expose": table.expose,
+    }  # fmt: skip
     for option, names in lists.items():
         if names is not None:  # an empty --expose lets nothing be used
             arguments += [option, ",".join(names)]

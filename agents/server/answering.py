@@ -85,6 +85,7 @@ class Answering:
         self.dispatcher = Dispatcher(
             loop, self.replies, self.lanes, self.cache, self.presence, self.calls, role_needed, on_request
         )
+        self._all_lanes = [*self.lanes, self.dispatcher.concurrent]
         self.zmq = ZmqListener(loop, endpoint, protocol, agent_id, self.replies, counters, self.dispatcher)
         self.unix = UnixListener(
             loop, protocol, agent_id, self.replies, counters, self.dispatcher, self.presence
@@ -116,8 +117,8 @@ class Answering:
     def in_call(self) -> bool:
         """True when the calling thread or task works for a call of this agent."""
         call = current()
-        ours = isinstance(call, Call) and (call.lane in self.lanes or self.calls.has(call))
-        return ours or any(lane.in_thread() for lane in self.lanes)
+        ours = isinstance(call, Call) and (call.lane in self._all_lanes or self.calls.has(call))
+        return ours or any(lane.in_thread() for lane in self._all_lanes)
 
     def start(self) -> None:
         """Take requests; I/O thread."""
@@ -150,8 +151,8 @@ class Answering:
     def statistics(self) -> dict[str, Any]:
         """What runs, waits and is held now."""
         return {
-            "running": sum(len(lane.running) for lane in self.lanes),
-            "waiting": sum(map(len, self.lanes)), "connections": len(self.unix),
+            "running": sum(len(lane.running) for lane in self._all_lanes),
+            "waiting": sum(map(len, self._all_lanes)), "connections": len(self.unix),
             "results_kept": len(self.cache), "held": self.presence.holders(),
             "lock": self.presence.describe(),
         }  # fmt: skip

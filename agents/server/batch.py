@@ -49,7 +49,7 @@ def run_batch(
             if call.cancelled:
                 raise CallCancelled("the batch was cancelled before this call")
             check(call, action, given, member)
-            call.member, call.owner = member, None
+            call.member, call.stop = member, None
             answer = exposed.act(call, action, given, member)
             message = read_ps_message(answer)
             if message is None or message[0] not in _RESULTS:
@@ -59,7 +59,7 @@ def run_batch(
         if note is not None:
             note(_part(call, action, given, member, began), answer, monotonic() - began)
         if not call.cancelled:
-            call.member = whole
+            call.member, call.stop = whole, None
         if message is None:
             try:
                 return _told(results, refs, answer[2])

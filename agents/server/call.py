@@ -140,9 +140,8 @@ class Call(QueueEntry):
         action: what is done, of a message of a proxy; empty for any other content.
         options: of the action; empty without one.
         member: with what.
-        owner: whose method was called, where something is to follow a cancelled call of it.
+        stop: `Stop` of what runs now, where `on_cancel` names something; None without such.
         cancelled: whoever made it has given it up.
-        detached: it outlives whoever made it.
         began: when it came, in monotonic seconds.
     """
 
@@ -154,9 +153,8 @@ class Call(QueueEntry):
     action = ""
     options: dict[str, Any] = NO_TABLE
     member = NOTHING
-    owner: Any = None
+    stop: Any = None
     cancelled = False
-    detached = False
     began = 0.0
     lane: Lane | None = None
     run: Callable[[Call], object] | None = None
@@ -172,6 +170,12 @@ class Call(QueueEntry):
     def id(self) -> str:
         """Of its request."""
         return self.message.msgid
+
+    @property
+    def detached(self) -> bool:
+        """True when it outlives its caller; a one-way call does, unless `on_cancel` names what stops it."""
+        one_way = self.oneway and self.member.on_cancel is None
+        return one_way or self.options.get("detached") is True
 
     @property
     def made_by(self) -> Caller:
@@ -239,7 +243,7 @@ class Call(QueueEntry):
 
     def unwatch(self, on_cancel: Callable[[], object]) -> None:
         """Do not, as `watch` was told once. Any thread."""
-        self._watchers = tuple(each for each in self._watchers if each is not on_cancel)
+        self._watchers = tuple(each for each in self._watchers if each != on_cancel)
 
     def following(self) -> Call:
         """What is done for the same caller behind it, and was not cancelled."""

@@ -27,6 +27,7 @@ class Declared(NamedTuple):
 
     urgent: frozenset[str]
     reading: frozenset[str]
+    concurrent: frozenset[str]
     on_cancel: Mapping[str, str]
     poll: Mapping[str, float]
     expose: frozenset[str]
@@ -35,6 +36,7 @@ class Declared(NamedTuple):
 def declared(
     urgent: Iterable[str],
     reading: Iterable[str],
+    concurrent: Iterable[str],
     on_cancel: Mapping[str, str],
     poll: Mapping[str, float],
     expose: Iterable[str] | None,
@@ -45,7 +47,8 @@ def declared(
         ConfigError: for what is no list of texts, no table, or a period that cannot be kept.
     """
     exposed: Iterable[str] = () if expose is None else expose
-    for what, given in (("urgent", urgent), ("reading", reading), ("expose", exposed)):
+    lists = {"urgent": urgent, "reading": reading, "concurrent": concurrent, "expose": exposed}
+    for what, given in lists.items():
         if isinstance(given, str):
             raise ConfigError(f"{what} takes a list of members, such as [{given!r}], not a text")
         if not isinstance(cast(object, given), Iterable):
@@ -54,7 +57,10 @@ def declared(
         if not isinstance(cast(object, table), Mapping):
             raise ConfigError(f"{what} takes a table by members, such as {{'ramp': …}}, not {shown(table)}")
     check_poll(poll)
-    return Declared(frozenset(urgent), frozenset(reading), dict(on_cancel), dict(poll), frozenset(exposed))
+    return Declared(
+        frozenset(urgent), frozenset(reading), frozenset(concurrent), dict(on_cancel), dict(poll),
+        frozenset(exposed),
+    )  # fmt: skip
 
 
 def check_poll(poll: Mapping[str, float]) -> None:
@@ -113,10 +119,9 @@ def apply(said: Declared, tree: Tree) -> None:
         except ConfigError as exc:
             logger.warning("%s", exc)
     given: dict[Names, dict[str, Any]] = {}
-    for written in said.urgent:
-        given.setdefault(_names(tree, "urgent", written), {})["urgent"] = True
-    for written in said.reading:
-        given.setdefault(_names(tree, "reading", written), {})["reading"] = True
+    lists = {"urgent": said.urgent, "reading": said.reading, "concurrent": said.concurrent}
+    for what, written in ((what, each) for what, names in lists.items() for each in names):
+        given.setdefault(_names(tree, what, written), {})[what] = True
     for written, method in said.on_cancel.items():
         names = _names(tree, "on_cancel", written)
         _names(tree, "on_cancel", ".".join((*names[:-1], *paths.names(path_of("on_cancel", method)))))

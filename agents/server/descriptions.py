@@ -10,7 +10,8 @@
     items                      a reference, a member    mapping, sequence, or empty: it has no items
     iterable, len, context     a reference              it can be iterated, has a length, is for ``with``
     idempotent, urgent,        a member                 as it is declared, by `marks` or by the server
-    reading, on_cancel, poll
+    reading, concurrent,
+    on_cancel, poll
     doc, signature, ...        a description            of its class, or of the function; see `described`
     members                    a description            see `described`; of each: kind and more
     types                      a description            of what is in it: "module.Class" -> doc, members

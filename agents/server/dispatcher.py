@@ -9,9 +9,10 @@
     handshake with any other content            refused: it is not addressed to this agent
     role of its key too low                     refused
     of an urgent member                         runs at once, beside whatever runs, lock or not
+    of a concurrent member, but setting it      has a lane of its own, beside the lane of its object
     'inspect'; 'describe', [] that only look    likewise while something runs
-    somebody else holds the lock                raised, when its turn has come
-    from a carrier whose threads wait           runs in that thread, in its turn
+    somebody else holds the lock                raised in its turn
+    from a carrier whose threads wait           runs in that thread, in its turn, unless it is one-way
     else, proved quick and its turn is now      runs where it arrived
     else                                        runs in a worker of the lane, in its turn
     ... and its content is above 64 KiB         is decoded there, unless there are several lanes
@@ -50,6 +51,9 @@ logger = logging.getLogger("pzc.dispatcher")
 URGENT_THREADS = 8
 """Urgent calls that run at a time, of those that came without a thread of their own."""
 
+CONCURRENT_THREADS = 8
+"""Calls of concurrent members that run at a time."""
+
 _LARGE = Member("a large content")
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
 _FREE: Mapping[int, frozenset[str]] = {
@@ -74,6 +78,7 @@ class Dispatcher:
         on_request: answers any content; sender, topic, content, message id.
 
     Attributes:
+        concurrent: lane of the members that are.
         control: answers a control word; False for any other content.
         exposed: what is served; None for an agent that serves nothing.
         audit: told every call: its answer, or why it was refused, and the seconds that it ran.
@@ -104,6 +109,7 @@ class Dispatcher:
         self._free: Mapping[int, frozenset[str]] = _NOTHING_FREE
         self._act: Callable[[Call, str, dict[str, Any], Member], Any] | None = None
         self.audit: Callable[[Call, Any, float], object] | None = None
+        self.concurrent = Lane("concurrent", CONCURRENT_THREADS)
         self._urgent = Executor("pzc-urgent", bound=64, threads=URGENT_THREADS)
 
     def serve(self, exposed: ExposedObject, passes_on: bool) -> None:
@@ -177,7 +183,7 @@ class Dispatcher:
             self._note(call, exc)
             raise
         call.kind = call.action, call.member.text
-        lane = call.lane = self.lanes[call.member.lane]
+        lane = call.lane = self.lane(call.member, call.action)
         if call.member.urgent or not lane.enter_quick(call):
             return NOT_NOW
         try:
@@ -188,6 +194,12 @@ class Dispatcher:
         if self.audit is not None:
             self.audit(call, answer, now - call.since)
         return answer
+
+    def lane(self, member: Member, action: str) -> Lane:
+        """In which an action of a member takes its turn."""
+        lane = self.lanes[member.lane]
+        beside = member.concurrent and action != "setattr" and not lane.affine
+        return self.concurrent if beside else lane
 
     def _judge(self, call: Call, content: Any) -> None:
         """Say what a request is about, and whether its key may do that.
@@ -210,9 +222,7 @@ class Dispatcher:
                 call.member = (
                     exposed.unnamed(action, options) if action in _UNNAMED else exposed.member(options)
                 )
-                if "oneway" in options or "detached" in options:
-                    call.oneway = options.get("oneway") is True
-                    call.detached = call.oneway or options.get("detached") is True
+                call.oneway = options.get("oneway") is True
             else:
                 action = ""
         key = call.caller.key
@@ -229,14 +239,14 @@ class Dispatcher:
     def _place(self, call: Call) -> Packed | None:
         """Run a call where and when it may."""
         member, action = call.member, call.action
-        lane = self.lanes[member.lane]
+        lane = self.lane(member, action)
         call.kind = action, member.text
         try:
             exposed = self.exposed if lane.running else None
             if member.urgent or (exposed and exposed.only_looks(action, call.options, member)):
                 return self._beside(call)
             call.lane = lane
-            if call.caller.carrier.waits and not lane.affine:
+            if call.caller.carrier.waits and not (lane.affine or call.oneway):
                 lane.enter(call)
             elif call.content is UNREAD or not lane.enter_quick(call):
                 self._queue(call, lane)
@@ -348,8 +358,8 @@ class Dispatcher:
         except BaseException as exc:  # a driver may call sys.exit or cancel an asyncio task
             return raised_in(call, call.action, exc)
         finally:
-            if call.cancelled and call.member.on_cancel is not None:
-                self._after_cancel(call)
+            if call.cancelled and call.stop is not None:
+                call.stop.run()
             reset_current(token)
 
     def answer(self, call: Call, action: str, options: dict[str, Any]) -> Any:
@@ -378,17 +388,9 @@ class Dispatcher:
         if token or not exposed.only_looks(action, options, member):
             self._presence.check(call.caller, token, exposed.only_reads(action, options), options.get("as"))
 
-    def _after_cancel(self, call: Call) -> None:
-        set_current(call.following())  # until `_perform` ends
-        try:
-            if self.exposed is not None:
-                self.exposed.cancelled(call)
-        except BaseException as exc:
-            logger.warning("what is to follow a cancelled %s raised", call.label, exc_info=exc)
-
     def close(self, timeout: float) -> None:
         """Refuse what waits and let end what runs, in at most so many seconds."""
-        for lane in self.lanes:
+        for lane in (*self.lanes, self.concurrent):
             lane.close(timeout)
         self._urgent.close(0.0)
 

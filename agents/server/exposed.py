@@ -40,6 +40,7 @@ from .coroutines import Coroutines
 from .descriptions import about, description, table
 from .marks import NOTHING, Member, marks_of
 from .replies import authorize
+from .stop import Stop
 from .streams import each_of, listed
 from .tree import Tree, path_of, put_item
 
@@ -227,12 +228,17 @@ class ExposedObject:
         if not settled and (not member.sure or (member.reading and not self.tree.given(member))):
             member = self._judge(call, member, path, thing)
         if member.on_cancel is not None and path and isinstance(path[-1], str):
-            call.owner = owner = self._find(call, path[:-1])
-            if not callable(getattr(owner, member.on_cancel, None)):  # what cannot be stopped does not begin
-                when = f", to be called when {member.text!r} was cancelled"
-                raise members.missing(owner, member.on_cancel, when)
+            with self._stop(call, member, path, member.on_cancel):
+                return self._answers.of(call, thing(*args, **kwargs), member)
         result = thing(*args, **kwargs)
         return (PS, RETURN, result) if type(result) in PLAIN else self._answers.of(call, result, member)
+
+    def _stop(self, call: Call, member: Member, path: Path, name: str) -> Stop:
+        owner = self._find(call, path[:-1])
+        method = getattr(owner, name, None)
+        if not callable(method):  # what cannot be stopped does not begin
+            raise members.missing(owner, name, f", to be called when {member.text!r} was cancelled")
+        return Stop(call, method, self.tree.marks((*path[:-1], name), method).urgent, self._coroutines)
 
     def _judge(self, call: Call, member: Member, path: Path, thing: object) -> Member:
         """Judge by the marks of what was found in its turn who may call it; the member with these."""
@@ -366,19 +372,6 @@ class ExposedObject:
     def _make(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         self._instantiate(options)
         return _NONE
-
-    def cancelled(self, call: Call) -> None:
-        """A call was cancelled while it ran: do what is said of that; in the same turn.
-
-        Raises:
-            BaseException: whatever the object raised.
-        """
-        name, owner = call.member.on_cancel, call.owner
-        if name is None or owner is None:
-            return
-        result = getattr(owner, name)()
-        if inspect.iscoroutine(result):
-            self._coroutines.run(result)
 
 
 def method_of(options: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from ...protocol.errors import ConfigError
 from ...protocol.paths import Path
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = TypeVar("P", bound=Callable[..., Any] | property)
 
 
 class Marks(NamedTuple):
@@ -19,12 +20,14 @@ class Marks(NamedTuple):
         reading: observers may call it, as it changes nothing.
         on_cancel: method of the same object that is called when a call of this one was cancelled.
         idempotent: it may run twice without harm.
+        concurrent: it may run beside what runs, in its turn among those that may.
     """
 
     urgent: bool = False
     reading: bool = False
     on_cancel: str | None = None
     idempotent: bool = False
+    concurrent: bool = False
 
 
 NONE = Marks()
@@ -76,11 +79,24 @@ def reading(function: F) -> F:
     return _mark(function, reading=True)
 
 
+def concurrent(function: P) -> P:
+    """Mark a served method or property that may run beside a running call, such as ``position``.
+
+    It runs in another thread than the call, so it must be safe beside every other method. Unlike an urgent
+    one it respects the lock. Setting such a property takes its turn, as does what a batch asks for, and with
+    ``thread_affine`` all of it.
+    """
+    getter: Any = getattr(function, "fget", function)
+    _mark(getter, concurrent=True)
+    return function
+
+
 def on_cancel(method: str) -> Callable[[F], F]:
     """Mark a served method that must not just be left: when a call was cancelled, another method is called.
 
     A call is cancelled when its caller gives it up by Ctrl-C, by a timeout or by `Future.cancel`, closes its
-    proxy or dies.
+    proxy or dies. If the other method is urgent, it is called at once, while the call still runs; else when
+    the call has ended. It is called once.
 
     Args:
         method: name of a method of the same object, which takes no arguments, such as ``"off"``.
@@ -101,6 +117,7 @@ class Member(NamedTuple):
         urgent: calls of it run beside whatever runs, lock or not.
         reading: observers may call it.
         on_cancel: method of the same object that is called when a call of it was cancelled.
+        concurrent: getting and calling it has a lane of its own.
         lane: number of the lane in which it runs.
         path: to it; None for what is no path.
         narrowed: only some of its members are served, and nothing else of it.
@@ -112,6 +129,7 @@ class Member(NamedTuple):
     urgent: bool = False
     reading: bool = False
     on_cancel: str | None = None
+    concurrent: bool = False
     lane: int = 0
     path: Path | None = None
     narrowed: bool = False

@@ -18,6 +18,7 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -31,6 +32,7 @@ from .coroutines import Coroutines
 from .lane import Lane
 from .marks import NOTHING, Member
 from .presence import Presence
+from .stop import Stop
 
 MAX_CREDIT = 1000
 """Items of one answer."""
@@ -54,7 +56,7 @@ class _Stream:
     identity: Identity
     generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any]
     member: Member
-    owner: Any
+    stop: Stop | None
     running: threading.Lock = field(default_factory=threading.Lock)
     call: Call | None = None
     dropped: bool = False
@@ -101,7 +103,7 @@ class Streams:
             of_key = sum(each.identity.key_id == identity.key_id for each in self._streams.values())
             if of_key >= limits.current.streams:
                 raise Refused(f"this key has {of_key} streams of this server open: close some")
-            stream = self._streams[stream_id] = _Stream(identity, generator, member, call.owner)
+            stream = self._streams[stream_id] = _Stream(identity, generator, member, call.stop)
         try:
             stream.ticket = self._presence.hold(identity, "stream", partial(self._close, stream_id))
         except Refused:
@@ -133,8 +135,9 @@ class Streams:
             raise LocalProtocolError(f"credit is {shown(credit, 40)}, expected 1 to {MAX_CREDIT}")
         stream = self._find(stream_id, call.caller.identity)
         with stream.running:
-            stream.call, call.owner = call, stream.owner
-            items, done, error = self._collect(stream, credit, call)
+            stream.call = call
+            with nullcontext() if stream.stop is None else stream.stop.of(call):
+                items, done, error = self._collect(stream, credit, call)
             stream.call = None
         if done:
             with self._lock:

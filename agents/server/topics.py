@@ -7,8 +7,8 @@ Of what is polled::
     the same                               every ten periods
     raised                                 likewise, as a `RemoteError`: its class and text
 
-A read takes its turn like a call. Whatever is read, no read begins before as much time has passed as the last
-one took: a slow driver is polled at most half of the time.
+A read takes its turn like a call. In one lane no read begins before as much time has passed as the last one
+took: a slow driver is polled at most half of the time.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from ...transport.threads import begin
 from ..interfaces import Publisher
 from ..signals import ORIGINAL, Signal
 from .lane import Lane
+from .marks import Member
 from .polled import read as read_polled
 from .tree import Tree
 
@@ -116,12 +117,12 @@ class _Polled:
 
 
 class Poller:
-    """Reads and publishes until it is closed, in a thread of its own.
+    """Reads and publishes until it is closed, in a thread for each lane: a read waits for its turn there.
 
     Args:
         name: of the agent, for the thread's name.
         tree: what is served.
-        lanes: in which its objects are used.
+        lane_of: in which a member is read.
         publisher: publishes.
         periods: seconds between two reads, by path.
 
@@ -130,24 +131,36 @@ class Poller:
     """
 
     def __init__(
-        self, name: str, tree: Tree, lanes: list[Lane], publisher: Publisher, periods: Mapping[Path, float]
+        self,
+        name: str,
+        tree: Tree,
+        lane_of: Callable[[Member, str], Lane],
+        publisher: Publisher,
+        periods: Mapping[Path, float],
     ) -> None:
         self._tree = tree
-        self._lanes = lanes
+        self._lane_of = lane_of
         self._publisher = publisher
-        now = monotonic()
-        self._queue = [_Polled(now, path, paths.text(path), period) for path, period in periods.items()]
         self._stopped = threading.Event()
-        begin(threading.Thread(target=self._run, name=f"pzc-poll {name}".strip(), daemon=True))
+        queues: dict[Lane, list[_Polled]] = {}
+        for path, period in periods.items():
+            polled = _Polled(monotonic(), path, paths.text(path), period)
+            queues.setdefault(lane_of(tree.member({"on": path}), "get"), []).append(polled)
+        for queue in queues.values():
+            begin(
+                threading.Thread(
+                    target=self._run, args=(queue,), name=f"pzc-poll {name}".strip(), daemon=True
+                )
+            )
 
     def close(self) -> None:
         """Read nothing more; what is being read ends in its turn."""
         self._stopped.set()
 
-    def _run(self) -> None:
+    def _run(self, queue: list[_Polled]) -> None:
         free = 0.0
         while not self._stopped.is_set():
-            polled = self._queue[0]
+            polled = queue[0]
             left = max(polled.due, free) - monotonic()
             if left > 0:
                 self._stopped.wait(left)
@@ -160,7 +173,7 @@ class Poller:
             free = now + took
             polled.due = max(asked + polled.period, free)
             self._warn(polled, took)
-            heapq.heapreplace(self._queue, polled)
+            heapq.heapreplace(queue, polled)
             self._publish(polled, value, now)
 
     def _warn(self, polled: _Polled, took: float) -> None:
@@ -187,7 +200,7 @@ class Poller:
             done.set()
 
         try:
-            self._lanes[self._tree.look(polled.path).lane].run(read)
+            self._lane_of(self._tree.look(polled.path), "get").run(read)
         except PzcError as exc:
             return RemoteError(qualified(type(exc)), str(exc)), 0.0
         while not (done.wait(_LOOK) or self._stopped.is_set()):

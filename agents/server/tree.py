@@ -7,6 +7,7 @@ names them without items: ``channels.off`` is that of every channel.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
@@ -24,7 +25,7 @@ from ...protocol.paths import Handle, Path, Step
 from ...protocol.shown import printable
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
 from . import members
-from .marks import NOTHING, Marks, Member, given_of, marks_of
+from .marks import NONE, NOTHING, Marks, Member, given_of, marks_of
 from .members import MISSING
 
 Find = Callable[[Any, Any], object]
@@ -160,11 +161,17 @@ class Tree:
         else:
             thing, sure = self._still(path)
             found = marks_of(thing)
-            if not sure and path in self._urgent:
-                found = found._replace(urgent=True)
+            if not sure:
+                found = Marks(urgent=path in self._urgent, concurrent=self._getter(path).concurrent)
         settled = sure and not narrowed and (given is not None or not found.reading)
-        marks = found.urgent, found.reading, found.on_cancel
+        marks = found.urgent, found.reading, found.on_cancel, found.concurrent
         return Member(paths.text(path), *marks, self._lane(path), path, narrowed, sure, settled)
+
+    def _getter(self, path: Path) -> Marks:
+        """Marks of the function that a property is made of."""
+        owner, step = self.still(path[:-1]), path[-1]
+        static = inspect.getattr_static(owner, step, None) if isinstance(step, str) else None
+        return marks_of(static.fget) if isinstance(static, property) else NONE
 
     def _lane(self, path: Path) -> int:
         first = path[0] if path and self.lanes > 1 else None
@@ -216,6 +223,11 @@ class Tree:
     def given(self, member: Member) -> bool:
         """True when the marks of a member stand for those of whatever is there."""
         return member.path is not None and self._said_of(member.path) is not None
+
+    def marks(self, path: Path, found: object) -> Marks:
+        """What was said of a member beforehand, else the marks of what was found there."""
+        given = self._said_of(path)
+        return marks_of(members.bare(found)) if given is None else given
 
     def _said_of(self, path: Path) -> Marks | None:
         """What was said of a member beforehand; nothing of what a method returned."""

@@ -9,6 +9,7 @@ from ...protocol.shown import plain
 KINDS = {
     "urgent": "urgent",
     "reading": "reading",
+    "concurrent": "concurrent",
     "on_cancel": "on_cancel {}",
     "idempotent": "idempotent",
     "poll": "polled every {} s",

@@ -38,6 +38,7 @@ bind = "tcp://0.0.0.0:5555"
 poll = { voltage = 0.1, "ch1.current" = 2 }
 urgent = ["off", "abort"]
 reading = ["trace"]
+concurrent = ["trace", "position"]
 expose = ["off", "abort", "trace"]
 on_cancel = { ramp = "off" }
 concurrency = 3
@@ -83,6 +84,7 @@ def test_every_option_of_a_server_reaches_pzc_serve(folder: Path) -> None:
     assert (served.urgent, served.reading, served.expose) == ("off,abort", "trace", "off,abort,trace")
     assert (served.poll, served.on_cancel) == (["voltage=0.1s", "ch1.current=2s"], ["ramp=off"])
     assert (served.thread_affine, served.reads_while_locked, served.single_port) == (True, True, True)
+    assert served.concurrent == ["trace,position"]
     assert str(served.audit) == "audit.log"
 
 
