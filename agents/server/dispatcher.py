@@ -27,7 +27,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import PS, SEQUENCES
+from ...protocol.contents import PS, SEQUENCES, ps_message
 from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
@@ -215,15 +215,16 @@ class Dispatcher:
                     call.detached = call.oneway or options.get("detached") is True
             else:
                 action = ""
-        key = call.caller.key
-        if key is not None and (key.role < self._asked_below) and action not in self._free[key.role]:
-            self._authorize(call, key)
+        if call.caller.key is not None:
+            self._authorize(call.caller.key, content, action, call.options)
 
-    def _authorize(self, call: Call, key: Key) -> None:
-        if call.action and not self._asks_always and self.exposed is not None:
-            needed = self.exposed.role(call.action, call.options)
+    def _authorize(self, key: Key, content: Any, action: str, options: dict[str, Any]) -> None:
+        if key.role >= self._asked_below or action in self._free[key.role]:
+            return
+        if action and not self._asks_always and self.exposed is not None:
+            needed = self.exposed.role(action, options)
         else:
-            needed = self._role_needed(call.content)
+            needed = self._role_needed(content)
         authorize(key, needed)
 
     def _place(self, call: Call) -> Packed | None:
@@ -362,8 +363,14 @@ class Dispatcher:
         if exposed is None:
             raise RemoteProtocolError("this agent serves no object")
         if action == "batch":
-            return run_batch(call, options, self.check_lock, exposed, self.audit)
+            return run_batch(call, options, self._check_part, exposed, self.audit)
         return exposed.act(call, action, options, call.member)
+
+    def _check_part(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
+        """Judge one call of a batch in its turn, as if it came by itself."""
+        if call.caller.key is not None:
+            self._authorize(call.caller.key, ps_message(action, options), action, options)
+        self.check_lock(call, action, options, member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
         """Judge an action of a call by the lock.

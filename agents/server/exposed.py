@@ -45,9 +45,7 @@ from .tree import Tree, path_of, put_item
 
 _NEEDS = {"setattr": Role.OPERATOR, "instantiate": Role.ADMIN}
 _READING = ("get", "getattr", "describe", "inspect", "next")
-NEEDS_AT_MOST = {
-    **dict.fromkeys(_READING, Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN
-}  # fmt: skip
+NEEDS_AT_MOST = {**dict.fromkeys((*_READING, "batch"), Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR}
 """By action the highest role that `ExposedObject.role` may give."""
 
 _NO_KWARGS: dict[str, Any] = {}
@@ -106,14 +104,12 @@ class ExposedObject:
         return NOTHING
 
     def role(self, action: str, options: dict[str, Any]) -> Role:
-        """The role that a message takes, of a batch the highest of its calls; see the table.
+        """The role that a message takes; see the table. Each call of a batch is judged in its own turn.
 
         What is not known before the turn of a call is judged then, by `act`.
         """
         if action == "exec":
             return Role.OBSERVER if self._may_read(options) else Role.OPERATOR
-        if action == "batch":
-            return max((self.role(*each) for each in calls_of(options)), default=Role.OBSERVER)
         return _NEEDS.get(action, Role.OBSERVER)
 
     def _may_read(self, options: dict[str, Any]) -> bool:
