@@ -32,23 +32,20 @@ from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, Sig
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
 from ...transport.endpoints import DECODE_LATER
-from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
 from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
 from .exposed import NEEDS_AT_MOST, ExposedObject
-from .lane import Lane, begin, not_started
+from .lane import Lane, not_started
 from .marks import Member
 from .presence import Presence
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
+from .urgent import Urgent
 
 logger = logging.getLogger("pzc.dispatcher")
-
-URGENT_THREADS = 8
-"""Urgent calls that run at a time, of those that came without a thread of their own."""
 
 _LARGE = Member("a large content")
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
@@ -104,7 +101,7 @@ class Dispatcher:
         self._free: Mapping[int, frozenset[str]] = _NOTHING_FREE
         self._act: Callable[[Call, str, dict[str, Any], Member], Any] | None = None
         self.audit: Callable[[Call, Any, float], object] | None = None
-        self._urgent = Executor("pzc-urgent", bound=64, threads=URGENT_THREADS)
+        self._urgent = Urgent()
 
     def serve(self, exposed: ExposedObject, passes_on: bool) -> None:
         """Do what messages of proxies ask for.
@@ -261,7 +258,7 @@ class Dispatcher:
         if call.caller.carrier.waits or not call.member.urgent:
             return self._run(call, None)
         call.run, call.give_up = self._run_queued, self._give_up
-        if (error := begin(self._urgent, call.work)) is not None:
+        if (error := self._urgent.submit(call)) is not None:
             self._give_up(call, error)
         return None
 
@@ -397,7 +394,7 @@ class Dispatcher:
         """Refuse what waits and let end what runs, in at most so many seconds."""
         for lane in self.lanes:
             lane.close(timeout)
-        self._urgent.close(0.0)
+        self._urgent.close()
 
 
 def _expire(waiting: weakref.ref[Call], lane: Lane, patience: float) -> None:
