@@ -212,19 +212,20 @@ class Tree:
         """What was said of a member beforehand; nothing of what a method returned."""
         return None if path and isinstance(path[0], Handle) else self._given.get(paths.names(path))
 
-    def find(self, path: Path, held: Find, call: Any = None) -> Any:
+    def find(self, path: Path, held: Find, call: Any = None, start: object = MISSING) -> Any:
         """What a path leads to now.
 
         Args:
             path: a usable one.
             held: gives what a handle is for; gets the call and the handle.
             call: that asks.
+            start: where the path begins; default what is served.
 
         Raises:
             MemberRefused: for what is not there, with the nearest names; for what has no members of its own.
             Exception: what an object raised on the way.
         """
-        target = self.root
+        target: Any = self.root if start is MISSING else start
         for step in path:
             if type(step) is str:  # written out, because every call comes here
                 if type(target) not in self._open:
