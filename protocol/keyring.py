@@ -18,9 +18,9 @@ Keyring file (TOML)::
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
-from multiprocessing.context import get_spawning_popen
 from pathlib import Path, PosixPath
 from typing import Any, cast
 
@@ -246,7 +246,8 @@ def refuse_to_travel(what: str, holder: object) -> None:
     Raises:
         TypeError: anywhere else, where the secret would travel or be stored in clear.
     """
-    if get_spawning_popen() is None:
+    spawning = sys.modules.get("multiprocessing.context")  # which a process that starts children has loaded
+    if spawning is None or spawning.get_spawning_popen() is None:
         raise TypeError(
             f"{what} ({type(holder).__name__}) holds a secret, so it is not pickled, copied or sent: "
             "give the other side its own PZC_KEY, PZC_KEY_FILE or PZC_KEYRING"

@@ -212,11 +212,10 @@ class Dispatcher:
                     call.detached = call.oneway or options.get("detached") is True
             else:
                 action = ""
-        if call.caller.key is not None:
-            self._authorize(call.caller.key, content, action, call.options)
+        self._authorize(call.caller.key, content, action, call.options)
 
-    def _authorize(self, key: Key, content: Any, action: str, options: dict[str, Any]) -> None:
-        if key.role >= self._asked_below or action in self._free[key.role]:
+    def _authorize(self, key: Key | None, content: Any, action: str, options: dict[str, Any]) -> None:
+        if key is None or key.role >= self._asked_below or action in self._free[key.role]:
             return
         if action and not self._asks_always and self.exposed is not None:
             needed = self.exposed.role(action, options)
@@ -365,8 +364,7 @@ class Dispatcher:
 
     def _check_part(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
         """Judge one call of a batch in its turn, as if it came by itself."""
-        if call.caller.key is not None:
-            self._authorize(call.caller.key, ps_message(action, options), action, options)
+        self._authorize(call.caller.key, ps_message(action, options), action, options)
         self.check_lock(call, action, options, member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -42,7 +42,8 @@ def camera() -> Iterator[str]:
     """The endpoint of a camera in a process of its own, which has at most 3 GiB."""
     command = [sys.executable, "-P", "-c", CHILD]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout and child.stdin
+        assert child.stdout
+        assert child.stdin
         try:
             yield child.stdout.readline().strip()
         finally:
@@ -60,12 +61,11 @@ def grown_by(name: str, method: str, argument: object) -> int:
             )[2]
 
         before = call("peak")
-        try:
+        with suppress(PzcError):
             call(name, method, argument)
-        except PzcError:
-            pass
         after = call("peak")
-        assert isinstance(before, int) and isinstance(after, int)
+        assert isinstance(before, int)
+        assert isinstance(after, int)
         return after - before
 
 
