@@ -132,7 +132,7 @@ class Agent(Stays):
             owner, rep_endpoint, protocol, self.agent_id, self.name, counters,
             concurrency=self._concurrency, affine=self._affine, lanes=self._lanes,
             reads_while_locked=self._reads_while_locked,
-            role_needed=self._role_needed, on_request=self.on_request, on_lock_change=self._on_lock_change,
+            role_needed=self.role_needed, on_request=self.on_request, on_lock_change=self._on_lock_change,
         )  # fmt: skip
         answering.dispatcher.ask_always(type(self).role_needed is not type(self)._usual_role_needed)
         try:
@@ -240,10 +240,6 @@ class Agent(Stays):
         return Role.OBSERVER
 
     _usual_role_needed = role_needed
-
-    def _role_needed(self, content: Any) -> Role:
-        """As `role_needed`, of all that a request holds."""
-        return self.role_needed(content)
 
     def statistics(self) -> dict[str, Any]:
         """What this agent saw: counts by name, topics, subscriptions."""

@@ -14,7 +14,7 @@ from typing import Any
 from ..delivery.locks import Changed
 from ..discovery.names import Style
 from ..discovery.records import Entry
-from ..protocol.contents import calls_of, ps_message, read_ps_message, shown
+from ..protocol.contents import read_ps_message, shown
 from ..protocol.errors import ConfigError, InstantiateRefused, LocalProtocolError, Refused
 from ..protocol.keyring import Role
 from ..protocol.paths import text
@@ -183,19 +183,12 @@ class Server(Agent):
         """The role that a signed request needs; override it to narrow or widen that.
 
         Reading needs observer, setting and calling operator, instantiating admin. It is asked about a batch,
-        and about each call in it as if that came by itself; the highest role counts.
+        and about each call in it when its turn has come, as if that came by itself.
         """
         message = read_ps_message(content)
         return Role.OBSERVER if message is None else self._exposed.role(*message)
 
     _usual_role_needed = role_needed
-
-    def _role_needed(self, content: Any) -> Role:
-        message = read_ps_message(content)
-        needed = self.role_needed(content)
-        if message is None or message[0] != "batch":
-            return needed
-        return max([needed, *(self.role_needed(ps_message(*call)) for call in calls_of(message[1]))])
 
     def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
         """Answer a Proxy-Server message; any other content as `Agent.on_request`."""

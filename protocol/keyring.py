@@ -18,6 +18,7 @@ Keyring file (TOML)::
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path, PosixPath
@@ -84,6 +85,7 @@ class Key:
         return f"<Key {self.name} {self.key_id} {self.role.name.lower()}>"
 
     def __reduce__(self) -> tuple[type[Key], tuple[bytes, str, Role]]:
+        refuse_to_travel("a key", self)
         return Key, (self.secret, self.name, self.role)
 
     def _derive(self, purpose: bytes, length: int = 32) -> bytes:
@@ -162,6 +164,10 @@ class Keyring:
             self.others_own = Key(self.active.secret, self.active.name, cast("Role", _Nobody.NOBODY))
         self.trusted = frozenset(key_id for key_id, key in self._keys.items() if key.trusted)
 
+    def __getstate__(self) -> dict[str, Any]:
+        refuse_to_travel("a keyring", self)
+        return self.__dict__
+
     def __iter__(self) -> Iterator[Key]:
         return iter(self._keys.values())
 
@@ -232,6 +238,20 @@ class Keyring:
             return cls(keys.values(), *chosen)
         except ConfigError as exc:
             raise ConfigError(f"{where}: {exc}") from exc
+
+
+def refuse_to_travel(what: str, holder: object) -> None:
+    """Judge whether something that holds a secret may be pickled: only for a child of this process.
+
+    Raises:
+        TypeError: anywhere else, where the secret would travel or be stored in clear.
+    """
+    spawning = sys.modules.get("multiprocessing.context")  # which a process that starts children has loaded
+    if spawning is None or spawning.get_spawning_popen() is None:
+        raise TypeError(
+            f"{what} ({type(holder).__name__}) holds a secret, so it is not pickled, copied or sent: "
+            "give the other side its own PZC_KEY, PZC_KEY_FILE or PZC_KEYRING"
+        )
 
 
 def read_private(path: Path, where: str) -> str:

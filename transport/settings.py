@@ -21,7 +21,7 @@ from ..discovery import names, site
 from ..protocol import limits, serializers
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.frames import DIALECTS
-from ..protocol.keyring import Key, Keyring, check_private, read_private
+from ..protocol.keyring import Key, Keyring, check_private, read_private, refuse_to_travel
 from ..protocol.shown import hint
 from ..protocol.signing import SUITES
 
@@ -191,6 +191,10 @@ class Settings:
             shown = "" if "KEY" in name else f" = {raw!r}"
             raise ConfigError(f"{where}{shown} cannot be used: {exc} ({setting.meaning})") from exc
         self.origin[name] = where
+
+    def __getstate__(self) -> dict[str, Any]:
+        refuse_to_travel("the settings", self)
+        return self.__dict__
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

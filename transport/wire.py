@@ -16,7 +16,7 @@ from ..protocol.codec import Codec, Message
 from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
 from ..protocol.frames import MAX_MSGID, PZC00, PZC01, Buffer, Kind, topic_filter
 from ..protocol.ids import EPOCH_BITS, MessageIds
-from ..protocol.keyring import Keyring
+from ..protocol.keyring import Keyring, refuse_to_travel
 from ..protocol.window import ReplayWindow, SeenSignatures
 from .settings import Settings, load
 from .tables import Table
@@ -111,6 +111,8 @@ class Protocol:
         return f"<Protocol {self.codec.dialect} {self.codec.serializer} {signed}>"
 
     def __getstate__(self) -> dict[str, Codec]:
+        if self.signed:
+            refuse_to_travel("a protocol", self)
         return {"codec": self.codec}
 
     def __setstate__(self, state: dict[str, Codec]) -> None:

@@ -31,7 +31,7 @@ def run_batch(
     Args:
         call: that carried the batch.
         options: of the batch.
-        check: judges an action by the lock.
+        check: judges an action by its role and the lock.
         exposed: does it.
         note: told each of the calls, its answer, and the seconds that it ran; None for nobody.
     """

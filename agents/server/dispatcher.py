@@ -28,28 +28,25 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import PS, SEQUENCES
+from ...protocol.contents import PS, SEQUENCES, ps_message
 from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
 from ...transport.endpoints import DECODE_LATER
-from ...transport.executor import Executor
 from ...transport.loop import Loop
 from ..current import reset_current, set_current
 from ..here import NOT_NOW
 from .batch import run_batch
 from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
 from .exposed import NEEDS_AT_MOST, ExposedObject
-from .lane import Lane, begin, not_started
+from .lane import Lane, not_started
 from .marks import Member
 from .presence import Presence
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
+from .urgent import Urgent
 
 logger = logging.getLogger("pzc.dispatcher")
-
-URGENT_THREADS = 8
-"""Urgent calls that run at a time, of those that came without a thread of their own."""
 
 CONCURRENT_THREADS = 8
 """Calls of concurrent members that run at a time."""
@@ -110,7 +107,7 @@ class Dispatcher:
         self._act: Callable[[Call, str, dict[str, Any], Member], Any] | None = None
         self.audit: Callable[[Call, Any, float], object] | None = None
         self.concurrent = Lane("concurrent", CONCURRENT_THREADS)
-        self._urgent = Executor("pzc-urgent", bound=64, threads=URGENT_THREADS)
+        self._urgent = Urgent()
 
     def serve(self, exposed: ExposedObject, passes_on: bool) -> None:
         """Do what messages of proxies ask for.
@@ -225,15 +222,15 @@ class Dispatcher:
                 call.oneway = options.get("oneway") is True
             else:
                 action = ""
-        key = call.caller.key
-        if key is not None and (key.role < self._asked_below) and action not in self._free[key.role]:
-            self._authorize(call, key)
+        self._authorize(call.caller.key, content, action, call.options)
 
-    def _authorize(self, call: Call, key: Key) -> None:
-        if call.action and not self._asks_always and self.exposed is not None:
-            needed = self.exposed.role(call.action, call.options)
+    def _authorize(self, key: Key | None, content: Any, action: str, options: dict[str, Any]) -> None:
+        if key is None or key.role >= self._asked_below or action in self._free[key.role]:
+            return
+        if action and not self._asks_always and self.exposed is not None:
+            needed = self.exposed.role(action, options)
         else:
-            needed = self._role_needed(call.content)
+            needed = self._role_needed(content)
         authorize(key, needed)
 
     def _place(self, call: Call) -> Packed | None:
@@ -270,7 +267,7 @@ class Dispatcher:
         if call.caller.carrier.waits or not call.member.urgent:
             return self._run(call, None)
         call.run, call.give_up = self._run_queued, self._give_up
-        if (error := begin(self._urgent, call.work)) is not None:
+        if (error := self._urgent.submit(call)) is not None:
             self._give_up(call, error)
         return None
 
@@ -372,8 +369,13 @@ class Dispatcher:
         if exposed is None:
             raise RemoteProtocolError("this agent serves no object")
         if action == "batch":
-            return run_batch(call, options, self.check_lock, exposed, self.audit)
+            return run_batch(call, options, self._check_part, exposed, self.audit)
         return exposed.act(call, action, options, call.member)
+
+    def _check_part(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
+        """Judge one call of a batch in its turn, as if it came by itself."""
+        self._authorize(call.caller.key, ps_message(action, options), action, options)
+        self.check_lock(call, action, options, member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
         """Judge an action of a call by the lock.
@@ -392,7 +394,7 @@ class Dispatcher:
         """Refuse what waits and let end what runs, in at most so many seconds."""
         for lane in (*self.lanes, self.concurrent):
             lane.close(timeout)
-        self._urgent.close(0.0)
+        self._urgent.close()
 
 
 def _expire(waiting: weakref.ref[Call], lane: Lane, patience: float) -> None:

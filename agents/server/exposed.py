@@ -30,9 +30,9 @@ from ...protocol.contents import PS, RETURN, SEQUENCES, calls_of, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.operations import CALL, EMIT, GET, OPERATIONS
-from ...protocol.paths import Handle, Path
+from ...protocol.paths import Handle, Path, Step
 from ...protocol.references import Reference, replaced
-from ...protocol.values import PLAIN, TRAVELLING, first_reference
+from ...protocol.values import PLAIN, TRAVELLING, first_reference, is_class_of_values
 from . import members
 from .answers import Answers, Message, by_value
 from .call import NO_TABLE, Call
@@ -46,9 +46,7 @@ from .tree import Tree, path_of, put_item
 
 _NEEDS = {"setattr": Role.OPERATOR, "instantiate": Role.ADMIN}
 _READING = ("get", "getattr", "describe", "inspect", "next")
-NEEDS_AT_MOST = {
-    **dict.fromkeys(_READING, Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR, "batch": Role.ADMIN
-}  # fmt: skip
+NEEDS_AT_MOST = {**dict.fromkeys((*_READING, "batch"), Role.OBSERVER), **_NEEDS, "exec": Role.OPERATOR}
 """By action the highest role that `ExposedObject.role` may give."""
 
 _NO_KWARGS: dict[str, Any] = {}
@@ -107,14 +105,12 @@ class ExposedObject:
         return NOTHING
 
     def role(self, action: str, options: dict[str, Any]) -> Role:
-        """The role that a message takes, of a batch the highest of its calls; see the table.
+        """The role that a message takes; see the table. Each call of a batch is judged in its own turn.
 
         What is not known before the turn of a call is judged then, by `act`.
         """
         if action == "exec":
             return Role.OBSERVER if self._may_read(options) else Role.OPERATOR
-        if action == "batch":
-            return max((self.role(*each) for each in calls_of(options)), default=Role.OBSERVER)
         return _NEEDS.get(action, Role.OBSERVER)
 
     def _may_read(self, options: dict[str, Any]) -> bool:
@@ -192,8 +188,22 @@ class ExposedObject:
             member = self.tree.look(path_of(options))
         return member.path or ()
 
-    def _find(self, call: Call, path: Path) -> Any:
-        return self.tree.find(path, self._held, call)
+    def _find(self, call: Call, path: Path, start: object = members.MISSING) -> Any:
+        return self.tree.find(path, self._held, call, start)
+
+    def _find_inside(self, call: Call, path: Path, member: Member) -> Any:
+        """What is called: found through what stays here alone, never through what goes by value."""
+        owner: Any = None
+        thing = self.tree.root
+        for step in path[:-1]:
+            owner, thing = thing, self._find(call, (step,), thing)
+            kind = thing if isinstance(thing, type) and is_class_of_values(thing) else type(thing)
+            if kind is thing or not (isinstance(step, Handle) or self._stays(owner, step, thing)):
+                raise MemberRefused(
+                    f"{member.text!r} is not called here: {kind.__name__} goes by value. Fetch the value "
+                    "first, and call that of your copy"
+                )
+        return self._find(call, path[-1:], thing)
 
     def _held(self, call: Call, handle: Handle) -> Any:
         return self._answers.handles.find(handle.id, call.caller.identity)
@@ -222,7 +232,7 @@ class ExposedObject:
         settled, path = member.settled, member.path
         if not settled or path is None:
             path = self._whole(options, member)
-        thing: Any = self.tree.find(path, self._held, call)
+        thing = self._find(call, path) if len(path) < 2 else self._find_inside(call, path, member)
         if not callable(thing):
             raise members.not_allowed(member.text, thing, CALL)
         if not settled and (not member.sure or (member.reading and not self.tree.given(member))):
@@ -303,13 +313,14 @@ class ExposedObject:
     def _get(self, call: Call, options: dict[str, Any], member: Member, copied: bool = False) -> Message:
         copied = copied or "force_as_object" in options
         path = self._seen(options, member)
-        value = self._find(call, path)
+        owner = self._find(call, path[:-1])
+        value = self._find(call, path[-1:], owner)
         if type(value) in PLAIN and not member.narrowed:
             return PS, RETURN, value
         if call.can_refer:
             if member.narrowed and first_reference(value) is None:
                 self._whole(options, member)
-            if self._stays(call, path, value, copied):
+            if self._stays(owner, path[-1] if path else None, value, copied):
                 return PS, "reference", about(value, path)
             return PS, RETURN, by_value(value, member.text, read=True)
         if member.narrowed:
@@ -324,15 +335,15 @@ class ExposedObject:
             raise MemberRefused(f"{member.text!r} is a {kind} and is not sent by value")
         return PS, RETURN, value if call.original else by_value(value, member.text, read=True)
 
-    def _stays(self, call: Call, path: Path, value: Any, copied: bool) -> bool:
+    def _stays(self, owner: Any, step: Step | None, value: Any, copied: bool = False) -> bool:
         """Whether a member is a reference for whoever can read one."""
         if self._is_remote is not None and members.kind_of(value) not in ("method", "signal"):
             return not copied and self._is_remote(value)
         if first_reference(value) is not None:
             return True
-        if copied or not path or not isinstance(path[-1], str) or members.kind_of(value) != "items":
+        if copied or not isinstance(step, str) or members.kind_of(value) != "items":
             return False
-        return not members.is_computed(self._find(call, path[:-1]), path[-1])
+        return not members.is_computed(owner, step)
 
     def _set(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         path = self._whole(options, member)

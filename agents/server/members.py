@@ -29,8 +29,11 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Mutable
 from typing import Any, cast
 
 from ...protocol.errors import MemberRefused, OperationRefused
+from ...protocol.keyring import Key, Keyring
 from ...protocol.shown import hint, shown
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
+from ...transport.settings import Settings
+from ...transport.wire import Protocol
 
 logger = logging.getLogger("pzc.members")
 
@@ -42,9 +45,9 @@ _FUNCTIONS = (
 CLOSED: tuple[type[Any], ...] = (
     types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.FrameType,
     types.CodeType, types.TracebackType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
-    functools.partial,
+    functools.partial, Key, Keyring, Protocol, Settings,
 )  # fmt: skip
-"""Types whose attributes lead out of an instrument."""
+"""Types whose attributes lead out of an instrument, or to secrets."""
 
 _SIGNAL = ("connect", "disconnect", "emit")
 

@@ -240,19 +240,20 @@ class Tree:
         period = self.periods.get(path)
         return found if period is None else {**found, "poll": float(period)}
 
-    def find(self, path: Path, held: Find, call: Any = None) -> Any:
+    def find(self, path: Path, held: Find, call: Any = None, start: object = MISSING) -> Any:
         """What a path leads to now.
 
         Args:
             path: a usable one.
             held: gives what a handle is for; gets the call and the handle.
             call: that asks.
+            start: where the path begins; default what is served.
 
         Raises:
             MemberRefused: for what is not there, with the nearest names; for what has no members of its own.
             Exception: what an object raised on the way.
         """
-        target = self.root
+        target: Any = self.root if start is MISSING else start
         for step in path:
             if type(step) is str:  # written out, because every call comes here
                 if type(target) not in self._open:

@@ -12,7 +12,7 @@ trust in its key, and a pipeline needs plain data only.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -23,7 +23,7 @@ from ...protocol import limits
 from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC00, Kind
-from ...protocol.keyring import Keyring
+from ...protocol.keyring import Key, Keyring, Role
 from ..arrow import pa
 from ..schema import DECODED, FRAMES, NOTIFICATIONS
 from . import bounds, columns
@@ -54,6 +54,14 @@ class _TooLarge(BaseException):
     """Rows hold more than may be in memory together; no fault of one of them."""
 
 
+def _revived(cls: type[Decoder], keys: list[tuple[bytes, str, Role]], journal: Path | None) -> Decoder:
+    # Spark sends a decoder to its workers, with the keys: they verify rows that came to no agent.
+    if not keys:
+        return cls(None, journal)
+    active, *others = (Key(*each) for each in keys)
+    return cls(Keyring([active, *(key for key in others if key.key_id != active.key_id)], active), journal)
+
+
 class Decoder:
     """Callable for ``mapInArrow``: batches of `schema.JOURNAL` to batches of `schema.DECODED`.
 
@@ -65,8 +73,10 @@ class Decoder:
         self._codec, self._bulk, self._watchdog = Codec(keyring), Bulk(), Watchdog()
         self._room = sys.maxsize
 
-    def __reduce__(self) -> tuple[type[Decoder], tuple[Keyring | None, Path | None]]:
-        return type(self), (self.keyring, self.journal)
+    def __reduce__(self) -> tuple[Callable[..., Decoder], tuple[object, ...]]:
+        ring = self.keyring
+        keys = [] if ring is None else [(key.secret, key.name, key.role) for key in (ring.active, *ring)]
+        return _revived, (type(self), keys, self.journal)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode batch by batch, in parts where its rows hold much; never raises for what a row holds."""

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import copy
 import hashlib
 import hmac
-import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,22 +71,6 @@ def test_a_key_does_not_show_its_secret() -> None:
 
 def test_roles_include_the_ones_before() -> None:
     assert Role.OBSERVER < Role.OPERATOR < Role.ADMIN
-
-
-@pytest.mark.parametrize("again", [copy.deepcopy, lambda ring: pickle.loads(pickle.dumps(ring))])
-def test_a_keyring_survives_pickling(again: Callable[[Keyring], Keyring]) -> None:
-    ring = again(Keyring.parse(TWO))
-    assert [(key.name, key.role, key.secret) for key in ring] == [
-        ("alice", Role.OPERATOR, b"one"),
-        ("bob", Role.ADMIN, b"two"),
-    ]
-    assert ring.active is ring.find(Key("one").key_id)
-
-
-def test_a_used_key_survives_pickling() -> None:
-    key = Key(SECRET)
-    key.aead("aes256-gcm", "sender", 1)
-    assert pickle.loads(pickle.dumps(key)).hmac_key == key.hmac_key
 
 
 def test_a_keyring_finds_keys_by_id_and_signs_with_the_active_one() -> None:
