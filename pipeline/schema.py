@@ -107,13 +107,6 @@ RESTARTS = _schema(
 """One row per start of an agent, by its name, behind its first one, with the time by which it was received.
 Each start is a publisher and an epoch of its own."""
 
-WINDOWS = _schema({
-    **_TOPIC, "window_start": TIMESTAMP, "window_end": TIMESTAMP, "count": _LONG, **_FIGURES,
-    "p50": _REAL, "p90": _REAL, "p99": _REAL,
-})  # fmt: skip
-"""One row per publisher, topic and window of the time of sending. ``rate_hz`` is the count by the window's
-width; percentiles are within 1 %; the rest as in `STATISTICS`."""
-
 DAMAGED = _schema({"file": _TEXT, "rows": _LONG, "read": _LONG, "reason": _TEXT, "found_at": TIMESTAMP})
 """One row per segment that could not be read as a whole: the rows that its end tells (null without one),
 those that were read all the same, and why."""
@@ -130,15 +123,13 @@ TABLES = {
     "alarms": ALARMS,
     "gaps": GAPS,
     "statistics": STATISTICS,
-    "windows": WINDOWS,
     "restarts": RESTARTS,
     "damaged": DAMAGED,
 }
 """All tables by name, as their files have them; `folders` has the columns that stand in folder names."""
 
-_DAY = pa.schema([("date", pa.date32())])
-_DAY_AND_AGENT = _DAY.append(pa.field("agent", _TEXT))
-_FOLDERS = {"windows": _DAY} | dict.fromkeys(("notifications", "quarantine", "alarms"), _DAY_AND_AGENT)
+_DAY_AND_AGENT = pa.schema([("date", pa.date32()), ("agent", _TEXT)])
+_FOLDERS: dict[str, pa.Schema] = dict.fromkeys(("notifications", "quarantine", "alarms"), _DAY_AND_AGENT)
 
 DECODED = pa.schema([*NOTIFICATIONS, *_schema({**_REFUSED, **_FRAMES})])
 """What the decoder yields: notifications (``error`` null) and quarantined rows in one stream."""

@@ -84,7 +84,10 @@ class Tables(Mapping[str, ds.Dataset]):
         Raises:
             KeyError: for a name that no table has.
             JournalError: when its files cannot be read.
+            MissingRequirement: for ``windows`` without DuckDB.
         """
+        if name in sql.VIEWS:
+            return ds.dataset(self.sql(f"SELECT * FROM {name}"))
         files, schema = self._files[name], stored(name)
         if not files:
             return ds.dataset(schema.empty_table())
@@ -98,10 +101,10 @@ class Tables(Mapping[str, ds.Dataset]):
             raise JournalError(f"table {name} in {self.directory} cannot be read: {exc}") from exc
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
+        return chain(self._files, sql.VIEWS)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._files) + len(sql.VIEWS)
 
     def files(self, name: str) -> list[str]:
         """Paths of a table's files, for DuckDB, Polars or Spark; KeyError for a name that no table has."""
@@ -168,8 +171,10 @@ class Tables(Mapping[str, ds.Dataset]):
         return found
 
     def _answered(self, connection: duckdb.DuckDBPyConnection, query: str, limit: int | None) -> pa.Table:
-        for name in self:
+        for name in self._files:
             connection.register(name, self[name])
+        for name, view in sql.VIEWS.items():
+            connection.execute(f"CREATE VIEW {name} AS {view}")
         found = connection.sql(query)
         if found is None:
             return pa.table({})
