@@ -186,7 +186,7 @@ def run_follow(args: argparse.Namespace) -> int:
 @contextmanager
 def _going_on(args: argparse.Namespace, journal: Path | None) -> Generator[dict[str, Any]]:
     """What runs that follow something have in common."""
-    with _work(args, journal) as (workers, settings), _announcer(settings) as announcer:
+    with _work(args, journal) as (workers, settings), _announcer(args.limits) as announcer:
         from ..pipeline.tables.run import Pace
         from .following import Progress
 
@@ -220,8 +220,8 @@ def _mailboxes(args: argparse.Namespace) -> Options:
 
 
 @contextmanager
-def _announcer(settings: Settings) -> Generator[Any]:
-    if not settings.rules.announced:
+def _announcer(limits: Path | None) -> Generator[Any]:
+    if limits is None:  # else an edit may add one that is published
         yield None
         return
     from ..pipeline.tables.alerts import Alerts

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -183,6 +183,7 @@ class _Following:
         label = committer.label(self._number)
         handled = {recorder: runs.flat() for recorder, runs in found.handled.items()}
         careful, self._careful = self._careful, False
+        self._settings = replace(self._settings, rules=self._settings.rules.current())
         here = careful or committer.workers.is_here(sum(each.rows for each in found.segments))
         with committer.attempt(here) as folder:
             stage = Stage(folder, committer.workers, self._settings, label, careful)
