@@ -125,8 +125,10 @@ def _say_left(recorder: Recorder, name: str) -> dict[str, int | None]:
     """Say what publishers keep still, by their names or endpoints."""
     left = {agent.rpartition("@/")[2]: count for agent, count in recorder.left.items()}
     for agent, count in left.items():
-        kept = "does not say what it keeps" if count is None else f"keeps {count} notifications"
-        say(f"{agent} {kept} in its mailbox, for an hour: pzc record --name {name} gets them")
+        if count is None:
+            say(f"{agent} does not answer: what it keeps in its mailbox is not known")
+        else:
+            say(f"{agent} keeps {count} notifications in its mailbox, for an hour: pzc record --name {name}")
     return left
 
 

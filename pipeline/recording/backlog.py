@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from ...agents.agent import Agent
 from ...agents.notifications.merged import Merged
 from ...agents.notifications.subscription import Subscription
-from ...protocol.errors import CallTimeout, PzcError
+from ...protocol.errors import CallTimeout, PeerLost, PzcError
 
 ASK = 2.0
 """Seconds for a publisher to say what its mailbox holds."""
 
 _AT_ONCE = 16
+_TRIES = 3
 
 Named = tuple[str, Subscription]
 """What was subscribed to, as it was named."""
@@ -45,7 +47,7 @@ def kept(agent: Agent, publisher: str, mailbox: str, timeout: float) -> tuple[in
 class Backlog:
     """Of what mailboxes hold when they are asked for the first time, what they hold later.
 
-    A publisher that is gone has nothing, unless some of it was left when it was asked last: that is lost.
+    A publisher whose name is gone has ended, and its mailbox with it. One that is only silent may be frozen.
 
     Args:
         agent: asks.
@@ -54,32 +56,37 @@ class Backlog:
 
     Attributes:
         left: messages that are not acknowledged, by publisher; None for one that has not answered.
+        asked: publishers of which an answer can change that.
     """
 
     def __init__(self, agent: Agent, mailbox: str, publishers: Iterable[str]) -> None:
         self._agent, self._mailbox = agent, mailbox
         self._goals: dict[str, int] = {}
-        self._asked = set(publishers)
-        self.left: dict[str, int | None] = dict.fromkeys(self._asked)
+        self._silent = Counter[str]()
+        self.asked = set(publishers)
+        self.left: dict[str, int | None] = dict.fromkeys(self.asked)
 
     def ask(self, timeout: float) -> None:
         """Ask those that had something left, each for so many seconds at most."""
-        if self._asked:
-            with ThreadPoolExecutor(min(_AT_ONCE, len(self._asked))) as pool:
-                list(pool.map(lambda publisher: self._ask(publisher, timeout), [*self._asked]))
+        if self.asked:
+            with ThreadPoolExecutor(min(_AT_ONCE, len(self.asked))) as pool:
+                list(pool.map(lambda publisher: self._ask(publisher, timeout), [*self.asked]))
 
     def _ask(self, publisher: str, timeout: float) -> None:
         try:
             waiting, over = kept(self._agent, publisher, self._mailbox, timeout)
-        except CallTimeout:
+        except (CallTimeout, PeerLost):
+            self._silent[publisher] += 1
+            if self._silent[publisher] == _TRIES:
+                self.asked.discard(publisher)
             return
-        except (PzcError, KeyError, TypeError):  # it is gone, or keeps nothing
-            self._asked.discard(publisher)
-            if self.left[publisher] is None:
+        except (PzcError, KeyError, TypeError):  # it has ended, or keeps nothing
+            self.asked.discard(publisher)
+            if self.left[publisher] is None and not self._silent[publisher]:
                 del self.left[publisher]
             return
         goal = self._goals[publisher] = min(self._goals.get(publisher, waiting + over), waiting + over)
         self.left[publisher] = goal - over
         if over >= goal:
-            self._asked.discard(publisher)
+            self.asked.discard(publisher)
             del self.left[publisher]

@@ -30,6 +30,7 @@ from ...agents.server.audit_file import CALLS
 from ...delivery.cursor import Gap
 from ...delivery.policies import Policy, drop, mailbox
 from ...protocol.errors import JournalError
+from ...protocol.shown import printable
 from ...transport.threads import begin
 from ...transport.wire import Protocol
 from .backlog import ASK, Backlog, sources
@@ -292,7 +293,7 @@ class Recorder:
         """
         deadline, pause = time.monotonic() + timeout, _QUIET
         named = zip(self.sources, self.subscriptions, strict=True)
-        backlog = Backlog(self.agent, self._policy.durable or "", sources(named))
+        backlog = Backlog(self.agent, printable(self._policy.durable or self.agent.agent_id), sources(named))
         while True:
             self._closing.wait(pause)
             pause = _LOOK
@@ -305,7 +306,7 @@ class Recorder:
             self.left = backlog.left
             if done and not self.left:
                 return True
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or (done and not backlog.asked):
                 return False
 
     def close(self) -> None:
