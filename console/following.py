@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..pipeline.tables.alerts import Alerts
     from ..pipeline.tables.batches import Batch
 
-COUNTS = ("rows", "notifications", "quarantined", "duplicates", "skipped", "alarms", "windows", "damaged")
+COUNTS = ("rows", "notifications", "quarantined", "duplicates", "skipped", "alarms", "damaged")
 """Counts of a batch, which are added up."""
 
 

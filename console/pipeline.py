@@ -31,8 +31,6 @@ MAX_FILES = 64
 DUCKDB, SPARK = "duckdb", "spark"
 ENGINES = (DUCKDB, SPARK)
 ROWS = 1000
-WINDOW = 60.0
-LATENESS = 30.0
 
 
 def add_commands(commands: Commands) -> None:
@@ -106,14 +104,6 @@ def _add_pipeline(commands: Commands) -> None:
     for parser in (run, follow, backfill):
         parser.add_argument("tables", type=Path, metavar="TABLES", help="directory; created when absent")
         parser.add_argument("--limits", type=Path, metavar="FILE", help="TOML file of limits; default none")
-        parser.add_argument(
-            "--window", type=_window, default=WINDOW, metavar="S",
-            help=f"width of the windows of statistics in seconds, default {WINDOW:g}; 0 for none",
-        )  # fmt: skip
-        parser.add_argument(
-            "--lateness", type=seconds, default=LATENESS, metavar="S",
-            help=f"seconds for which a window waits for what comes late, default {LATENESS:g}",
-        )  # fmt: skip
         _add_master(parser)
         parser.add_argument(
             "--in-process", type=_count, metavar="N",
@@ -174,11 +164,6 @@ def _count(text: str) -> int:
     return 0 if text == "0" else positive(text)
 
 
-def _window(text: str) -> float:
-    """Seconds, or 0."""
-    return 0.0 if text in ("0", "0.0") else seconds(text)
-
-
 def run_pipeline(args: argparse.Namespace) -> int:
     """``pzc pipeline run``."""
     with _going_on(args, Path(args.origin)) as how:
@@ -201,7 +186,7 @@ def run_follow(args: argparse.Namespace) -> int:
 @contextmanager
 def _going_on(args: argparse.Namespace, journal: Path | None) -> Generator[dict[str, Any]]:
     """What runs that follow something have in common."""
-    with _work(args, journal) as (workers, settings), _announcer(settings) as announcer:
+    with _work(args, journal) as (workers, settings), _announcer(args.limits) as announcer:
         from ..pipeline.tables.run import Pace
         from .following import Progress
 
@@ -235,8 +220,8 @@ def _mailboxes(args: argparse.Namespace) -> Options:
 
 
 @contextmanager
-def _announcer(settings: Settings) -> Generator[Any]:
-    if not settings.rules.announced:
+def _announcer(limits: Path | None) -> Generator[Any]:
+    if limits is None:  # else an edit may add one that is published
         yield None
         return
     from ..pipeline.tables.alerts import Alerts
@@ -281,7 +266,7 @@ def _work(args: argparse.Namespace, journal: Path | None) -> Generator[tuple[Spa
     rules = checked_rules(args.limits, everything=getattr(args, "publish_alarms", False))
     decoder = make_decoder(load().keyring(), journal=journal)
     with _workers(args) as workers:
-        yield workers, Settings(decoder, rules, args.window, args.lateness)
+        yield workers, Settings(decoder, rules)
 
 
 @contextmanager
@@ -361,6 +346,7 @@ def _ask_duckdb(args: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
 
 def _ask_spark(args: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
     from ..pipeline.snapshot import Tables
+    from ..pipeline.sql import VIEWS
 
     tables = Tables(args.tables)
     with _spark(args.master or MASTER) as spark:
@@ -368,8 +354,10 @@ def _ask_spark(args: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
 
         from ..pipeline.spark.workers import read_table
 
-        for name in tables:
+        for name in tables.keys() - VIEWS.keys():
             read_table(spark, tables, name).createOrReplaceTempView(name)
+        for name, query in VIEWS.items():
+            spark.sql(query).createOrReplaceTempView(name)
         try:
             found = spark.sql(args.query)
         except AnalysisException as exc:  # a syntax error is one as well

@@ -25,7 +25,8 @@ MAX_SPEED = "max"
 
 NAME = "recorder"
 
-_DRAIN = 2.0
+_DRAIN = 8.0
+"""Seconds for what mailboxes hold at the end; less than the ``grace`` that `pzc up` gives."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -107,16 +108,28 @@ def run_record(args: argparse.Namespace) -> int:
         while not signals.came:
             waiting.wait(SIGNAL_LATENCY)
         recorder.drain(_DRAIN)
-    told = recorder.statistics()
+        left = _say_left(recorder, name)  # before the journal is closed, which may fail
+    told = {**recorder.statistics(), "left": left}
     rows = f"{told['durable']} rows are in {args.journal}, {told['recorded']} of them new"
     write_told(told, rows, args.json)
     losses = {"missing": "lost", "lost_on_the_way": "lost on the way", "refused_by_journal": "not written"}
     if told["missing"]:
         del losses["lost_on_the_way"]  # the same ones
-    for name, meaning in losses.items():
-        if told[name]:
-            say(f"{told[name]} notifications were {meaning}")
-    return 1 if told["refused_by_journal"] else 0
+    for count, meaning in losses.items():
+        if told[count]:
+            say(f"{told[count]} notifications were {meaning}")
+    return 1 if told["refused_by_journal"] or left else 0
+
+
+def _say_left(recorder: Recorder, name: str) -> dict[str, int | None]:
+    """Say what publishers keep still, by their names or endpoints."""
+    left = {agent.rpartition("@/")[2]: count for agent, count in recorder.left.items()}
+    for agent, count in left.items():
+        if count is None:
+            say(f"{agent} does not answer: what it keeps in its mailbox is not known")
+        else:
+            say(f"{agent} keeps {count} notifications in its mailbox, for an hour: pzc record --name {name}")
+    return left
 
 
 def _announce_recorder(recorder: Recorder, args: argparse.Namespace) -> None:

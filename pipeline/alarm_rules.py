@@ -18,12 +18,13 @@ notifications alone, so a second run gives the same ones.
 from __future__ import annotations
 
 import fnmatch
+import logging
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..protocol.errors import ConfigError
 from . import sql
@@ -32,6 +33,8 @@ from .schema import ALARMS, NOTIFICATIONS
 
 if TYPE_CHECKING:
     import duckdb
+
+log = logging.getLogger("pzc.pipeline")
 
 NUMBER = "coalesce(value_double, CAST(value_long AS DOUBLE))"
 """The numeric value of a notification, in SQL."""
@@ -117,16 +120,36 @@ def _limit(source: str, name: str, entry: Any) -> Limit:
     return Limit(name, **entry)
 
 
+class LimitsFile(NamedTuple):
+    """Where rules were read, and what tells of an edit.
+
+    Attributes:
+        path: of the file.
+        everything: as `checked_rules`.
+        written: of `_written`, before it was read.
+    """
+
+    path: Path
+    everything: bool
+    written: tuple[int, ...]
+
+
 class AlarmRules:
     """Limits that are judged; picklable, for the workers.
 
     Args:
         limits: of `read_limits`.
         announced: rules whose alarms are told to whoever wants them.
+        file: that they were read from, for `current`.
     """
 
-    def __init__(self, limits: Iterable[Limit] = (), announced: Iterable[str] = ()) -> None:
-        self.limits, self.announced = tuple(limits), frozenset(announced)
+    def __init__(
+        self,
+        limits: Iterable[Limit] = (),
+        announced: Iterable[str] = (),
+        file: LimitsFile | None = None,
+    ) -> None:
+        self.limits, self.announced, self._file = tuple(limits), frozenset(announced), file
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def __bool__(self) -> bool:
@@ -134,6 +157,17 @@ class AlarmRules:
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_connection": None}
+
+    def current(self) -> AlarmRules:
+        """The rules as their file has them now; these while it is as it was, or wrong, which is logged."""
+        file = self._file
+        if file is not None and (written := _written(file.path)) != file.written:
+            self._file = file._replace(written=written)
+            try:
+                return checked_rules(file.path, everything=file.everything)
+            except ConfigError as exc:
+                log.error("%s; the limits from before the edit stay", exc)
+        return self
 
     def check(self) -> None:
         """Let SQL look at the limits, before anything is judged.
@@ -261,7 +295,19 @@ def checked_rules(path: Path | None, *, everything: bool = False) -> AlarmRules:
         ConfigError: for a file or an expression that is wrong.
         MissingRequirement: when there are limits and no DuckDB.
     """
+    # Looked at before it is read: an edit in the middle of that is seen the next time.
+    file = None if path is None else LimitsFile(path, everything, _written(path))
     limits = () if path is None else tuple(read_limits(path))
-    rules = AlarmRules(limits, [limit.rule for limit in limits if limit.publish or everything])
+    announced = [limit.rule for limit in limits if limit.publish or everything]
+    rules = AlarmRules(limits, announced, file)
     rules.check()
     return rules
+
+
+def _written(path: Path) -> tuple[int, ...]:
+    """What changes with an edit of a file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -12,6 +12,7 @@ which DuckDB and Spark's ``from_json`` read.
 
 An array of up to `LIST_NUMBERS` numbers stands in ``value_list`` in C order, beside ``dtype`` and ``shape``.
 Whole numbers beyond 2**53 lose their last digits there. Of a larger array only figures are in the tables.
+Of a content that holds arrays, each stands in ``arrays``.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ FRAMES = ("header", "serializer", "content", "msgid", "signature")
 LIST_NUMBERS = 8192
 """Numbers of an array that stand in a row at most: 64 KiB."""
 
+ROW_NUMBERS = 8 * LIST_NUMBERS
+"""Numbers of all arrays of a row, but for the first one, that stand in it at most."""
+
 _SEGMENT = re.compile(r"segment-(?P<recorder>.+?)-(?P<offset>\d+)(?:\.to-(?P<last>\d+))?\.parquet")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -58,6 +62,11 @@ _AGES = dict.fromkeys(("age_min_ms", "age_mean_ms", "age_max_ms", "age_p99_ms"),
 _SUMMARY = dict.fromkeys(("min", "max", "mean", "std"), _REAL)
 _FIGURES = {"rate_hz": _REAL, **_AGES, "values": _LONG, **_SUMMARY}
 _REFUSED = {"error": _TEXT, "reason": _TEXT}
+
+
+_ARRAY = pa.struct(
+    {"path": _TEXT, "dtype": _TEXT, "shape": pa.list_(_LONG), "values": pa.list_(_REAL), "digest": _TEXT}
+)
 
 
 def _schema(columns: Mapping[str, pa.DataType], metadata: dict[bytes, str] | None = None) -> pa.Schema:
@@ -78,12 +87,13 @@ NOTIFICATIONS = _schema({
     **_ORIGIN, **_TOPIC, "key": _TEXT, **_NUMBER, "message_id": _TEXT, "sent_at": TIMESTAMP, "dialect": _TEXT,
     "key_id": _TEXT, "user": _TEXT, "value_double": _REAL, "value_long": _LONG, "value_bool": pa.bool_(),
     "value_string": _TEXT, "value_json": _TEXT, "value_list": pa.list_(_REAL), "dtype": _TEXT,
-    "shape": pa.list_(_LONG), **_SUMMARY, "digest": _TEXT, "content_ref": _TEXT,
+    "shape": pa.list_(_LONG), **_SUMMARY, "digest": _TEXT, "arrays": pa.list_(_ARRAY), "content_ref": _TEXT,
 })  # fmt: skip
 """One row per verified notification. ``sequence`` and ``sent_at`` are null for PZC00, which has
 neither; ``key`` is what the notification is about within its topic, null when it has none;
 ``key_id`` and ``user`` (name of that key) are null when unsigned. ``digest`` is the SHA-256 (hex) of the
-array's bytes in C order; ``std`` is the population's."""
+array's bytes in C order; ``std`` is the population's. ``arrays`` has each array of a content that holds
+some, by its path (see `decoding.arrays`); ``value_list`` and the columns beside it are of the first one."""
 
 QUARANTINE = _schema({**_ORIGIN, **_TOPIC, **_NUMBER, **_REFUSED, "content_ref": _TEXT, **_FRAMES})
 """One row per journal row that failed: what the journal claims about it, the error's class, the
@@ -107,13 +117,6 @@ RESTARTS = _schema(
 """One row per start of an agent, by its name, behind its first one, with the time by which it was received.
 Each start is a publisher and an epoch of its own."""
 
-WINDOWS = _schema({
-    **_TOPIC, "window_start": TIMESTAMP, "window_end": TIMESTAMP, "count": _LONG, **_FIGURES,
-    "p50": _REAL, "p90": _REAL, "p99": _REAL,
-})  # fmt: skip
-"""One row per publisher, topic and window of the time of sending. ``rate_hz`` is the count by the window's
-width; percentiles are within 1 %; the rest as in `STATISTICS`."""
-
 DAMAGED = _schema({"file": _TEXT, "rows": _LONG, "read": _LONG, "reason": _TEXT, "found_at": TIMESTAMP})
 """One row per segment that could not be read as a whole: the rows that its end tells (null without one),
 those that were read all the same, and why."""
@@ -130,15 +133,13 @@ TABLES = {
     "alarms": ALARMS,
     "gaps": GAPS,
     "statistics": STATISTICS,
-    "windows": WINDOWS,
     "restarts": RESTARTS,
     "damaged": DAMAGED,
 }
 """All tables by name, as their files have them; `folders` has the columns that stand in folder names."""
 
-_DAY = pa.schema([("date", pa.date32())])
-_DAY_AND_AGENT = _DAY.append(pa.field("agent", _TEXT))
-_FOLDERS = {"windows": _DAY} | dict.fromkeys(("notifications", "quarantine", "alarms"), _DAY_AND_AGENT)
+_DAY_AND_AGENT = pa.schema([("date", pa.date32()), ("agent", _TEXT)])
+_FOLDERS: dict[str, pa.Schema] = dict.fromkeys(("notifications", "quarantine", "alarms"), _DAY_AND_AGENT)
 
 DECODED = pa.schema([*NOTIFICATIONS, *_schema({**_REFUSED, **_FRAMES})])
 """What the decoder yields: notifications (``error`` null) and quarantined rows in one stream."""
@@ -153,6 +154,9 @@ _SQL = {
     pa.date32(): "DATE",
     pa.list_(pa.int64()): "ARRAY<BIGINT>",
     pa.list_(pa.float64()): "ARRAY<DOUBLE>",
+    pa.list_(_ARRAY): (
+        "ARRAY<STRUCT<path: STRING,dtype: STRING,shape: ARRAY<BIGINT>,values: ARRAY<DOUBLE>,digest: STRING>>"
+    ),
 }
 
 

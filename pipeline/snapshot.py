@@ -27,7 +27,8 @@ from ..agents.shown import shown, table
 from ..protocol.errors import ConfigError, JournalError
 from . import missing, sql
 from .arrow import pc
-from .decoding.values import array_in, decoded, digest_of, read_blob
+from .decoding.arrays import arrays_in, digest_of
+from .decoding.values import decoded, read_blob
 from .recording.reading import batches
 from .schema import TABLES, folders, segments, stored
 from .tables import ledger
@@ -84,7 +85,10 @@ class Tables(Mapping[str, ds.Dataset]):
         Raises:
             KeyError: for a name that no table has.
             JournalError: when its files cannot be read.
+            MissingRequirement: for ``windows`` without DuckDB.
         """
+        if name in sql.VIEWS:
+            return ds.dataset(self.sql(f"SELECT * FROM {name}"))
         files, schema = self._files[name], stored(name)
         if not files:
             return ds.dataset(schema.empty_table())
@@ -98,10 +102,10 @@ class Tables(Mapping[str, ds.Dataset]):
             raise JournalError(f"table {name} in {self.directory} cannot be read: {exc}") from exc
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
+        return chain(self._files, sql.VIEWS)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._files) + len(sql.VIEWS)
 
     def files(self, name: str) -> list[str]:
         """Paths of a table's files, for DuckDB, Polars or Spark; KeyError for a name that no table has."""
@@ -138,29 +142,33 @@ class Tables(Mapping[str, ds.Dataset]):
                 todo = "put a copy in its place, or make its day anew by pzc pipeline backfill"
                 raise JournalError(f"{path} cannot be read: {exc}; {todo}") from None
 
-    def array(self, row: Mapping[str, Any]) -> np.ndarray:
-        """The array of a notification, which for a large one is read out of the journal.
+    def array(self, row: Mapping[str, Any], path: str | None = None) -> np.ndarray:
+        """An array of a notification, which for a large one is read out of the journal.
 
         Args:
-            row: of ``notifications``, with ``recorder offset dtype shape value_list digest`` at least.
+            row: of ``notifications``, with ``recorder offset dtype shape value_list digest`` at least, and
+                ``arrays`` for a path.
+            path: of one of several, as ``arrays`` has it: ``"intensity"``, ``"scan.points[0]"``; default the
+                first.
 
         Raises:
             KeyError: for a row without one of these.
-            JournalError: when the row has no array, or the journal does not have it any more.
+            JournalError: when the row has no such array, or the journal does not have it any more.
             DecodeError, SerializerRefused: when its content cannot be decoded here.
         """
-        digest = row["digest"]
+        told = row if path is None else _told(row, path)
+        digest, values = told["digest"], row["value_list"] if path is None else told["values"]
         if digest is None:
             raise JournalError(f"row {row['offset']} of {row['recorder']} has no array of numbers")
-        if row["value_list"] is not None:
+        if values is not None:
             with np.errstate(invalid="ignore"):  # a number that its type cannot hold has lost its last digits
-                listed = np.array(row["value_list"]).astype(row["dtype"]).reshape(row["shape"])
+                listed = np.array(values).astype(told["dtype"]).reshape(told["shape"])
             if digest_of(listed) == digest:  # not so for whole numbers of many digits
                 return listed
         if self.journal is None:
             raise JournalError("the array is in no journal: its row came out of a mailbox")
         try:
-            found = _array_in(self.journal, row["recorder"], row["offset"])
+            found = _array_in(self.journal, row["recorder"], row["offset"], path)
         except FileNotFoundError:  # its blob
             found = None
         if found is None or digest_of(found) != digest:
@@ -168,8 +176,10 @@ class Tables(Mapping[str, ds.Dataset]):
         return found
 
     def _answered(self, connection: duckdb.DuckDBPyConnection, query: str, limit: int | None) -> pa.Table:
-        for name in self:
+        for name in self._files:
             connection.register(name, self[name])
+        for name, view in sql.VIEWS.items():
+            connection.execute(f"CREATE VIEW {name} AS {view}")
         found = connection.sql(query)
         if found is None:
             return pa.table({})
@@ -197,14 +207,25 @@ def tables(directory: str | Path, journal: str | Path | None = None) -> Tables:
     return Tables(directory, journal)
 
 
-def _array_in(journal: Path, recorder: str, offset: int) -> np.ndarray | None:
+def _told(row: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    """What a row tells of the array at a path; JournalError when there is none."""
+    arrays = row["arrays"] or []
+    for number, each in enumerate(arrays):
+        if each["path"] == path:
+            return each if number else {**each, "values": row["value_list"]}
+    known = ", ".join([repr(each["path"]) for each in arrays[:20]]) or "none"
+    raise JournalError(f"row {row['offset']} of {row['recorder']} has no array {path!r}; its arrays: {known}")
+
+
+def _array_in(journal: Path, recorder: str, offset: int, path: str | None) -> np.ndarray | None:
     known = segments(journal, recorder)
     at = bisect_right([first for first, _ in known], offset) - 1
     for batch in batches(known[at][1], _WITH_CONTENT) if at >= 0 else ():
         for row in batch.filter(pc.equal(batch.column("offset"), offset)).to_pylist():
             ref = row["content_ref"]
             content = row["content"] if ref is None else read_blob(journal, ref)
-            return array_in(decoded(row["serializer"].decode(), content))
+            found = arrays_in(decoded(row["serializer"].decode(), content))
+            return next((array for at, array in found if path in (None, at)), None)
     return None
 
 

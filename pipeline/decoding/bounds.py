@@ -24,7 +24,7 @@ def check_content(size: int) -> None:
     """
     most = limits.current.stored_content
     if size > most:
-        raise DecodeError(f"a content of {size} bytes is not decoded; at most {most} are")
+        raise DecodeError(f"a content of {size} bytes is not decoded; at most {most} are (stored_content)")
 
 
 def check_elements(count: int) -> None:

@@ -158,7 +158,8 @@ class Decoder:
         return self._weighed(as_value(decoded(serializer, body)))
 
     def _weighed(self, value: Value) -> Value:
-        numbers = len(value.value_list) if value.value_list else 0
+        lists = value.value_list, *(each["values"] for each in value.arrays or ())
+        numbers = sum([len(each) for each in lists if each])
         self._room -= len(value.value_json or "") + len(value.value_string or "") + _NUMBER * numbers
         if self._room < 0:
             raise _TooLarge

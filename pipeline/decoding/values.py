@@ -4,9 +4,10 @@ Plain data beyond JSON is written as: tuples as lists, times in ISO form, UUIDs 
 ``{"bytes": base64}``, ``{"complex": [re, im]}``, ``{"set": [...]}``, ``{"decimal": text}``,
 ``{"fraction": text}``, ``{"timedelta": [days, seconds, microseconds]}``, finer ones of numpy as
 ``{"timedelta64": text}``, ``{"exception": [class, text]}``, a dictionary with keys that are no plain scalars,
-or the same text, as ``{"dict": [[key, value], ...]}``, an array as ``{"ndarray": [dtype, shape]}``. Of
-several arrays the first one fills the array columns. The number that is a signal's only argument stands in
-``value_double`` or ``value_long`` as well. Half of a pair of surrogates is the text of its escape.
+or the same text, as ``{"dict": [[key, value], ...]}``, an array as ``{"ndarray": [dtype, shape]}``. Each
+array stands in ``arrays``, and the first one fills the array columns. The number that is a signal's only
+argument stands in ``value_double`` or ``value_long`` as well. Half of a pair of surrogates is the text of its
+escape.
 
 Of pandas and pint: ``{"frame": {"index": [...], "columns": [...], "data": [[...], ...]}}``,
 ``{"series": {"name": ..., "index": [...], "data": [...]}}``, ``{"index": [...]}``, ``{"quantity": [magnitude,
@@ -33,8 +34,9 @@ import numpy as np
 from ...protocol import data_libraries, serializers
 from ...protocol.errors import DecodeError, SerializerRefused
 from ...protocol.frames import Buffer
-from ..schema import LIST_NUMBERS, blob_path
+from ..schema import blob_path
 from . import bounds
+from .arrays import arrays_in, as_rows, digest_of, listed
 
 _INT64 = 1 << 63
 
@@ -73,6 +75,7 @@ class Value(NamedTuple):
     mean: float | None = None
     std: float | None = None
     digest: str | None = None
+    arrays: list[dict[str, Any]] | None = None
 
 
 def read_blob(journal: pathlib.Path, ref: str) -> bytes:
@@ -125,16 +128,6 @@ def decoded(serializer: str, body: Buffer) -> Any:
         raise SerializerRefused(f"{what}; {_AS_A_STRANGERS}") from refused
 
 
-def array_in(content: object) -> np.ndarray | None:
-    """The array that fills the array columns of a content; None when there is none."""
-    return content if isinstance(content, np.ndarray) else to_json(content)[1]
-
-
-def digest_of(array: np.ndarray) -> str:
-    """SHA-256 (hex) of an array's bytes in C order."""
-    return hashlib.sha256(array.tobytes()).hexdigest()
-
-
 def as_value(content: object) -> Value:
     """Typed columns of one decoded content.
 
@@ -156,19 +149,17 @@ def as_value(content: object) -> Value:
     if isinstance(content, str) and _is_text(content):
         return Value(value_string=str(content))
     bounds.check_plain(content)
-    text, array = to_json(content)
+    text = to_json(content)
     bounds.check_text(text)
-    if array is not None:
-        return _array_value(array)._replace(value_json=text)
+    if arrays := list(arrays_in(content)):
+        return _array_value(arrays[0][1])._replace(value_json=text, arrays=as_rows(arrays))
     number = number_in(content)
     return (Value() if number is None else as_value(number))._replace(value_json=text)
 
 
 def _array_value(array: np.ndarray) -> Value:
     digest = None if array.dtype.hasobject else digest_of(array)
-    value = Value(dtype=str(array.dtype), shape=list(array.shape), digest=digest)
-    if array.dtype.kind in "buif" and array.size <= LIST_NUMBERS:
-        value = value._replace(value_list=array.astype(np.float64).ravel().tolist())
+    value = Value(value_list=listed(array), dtype=str(array.dtype), shape=list(array.shape), digest=digest)
     if array.dtype.kind not in "buif" or not array.size:
         return value
     with np.errstate(all="ignore"):
@@ -188,25 +179,23 @@ def _is_text(content: str) -> bool:
     return True
 
 
-def to_json(content: object) -> tuple[str, np.ndarray | None]:
-    """JSON text of plain data, ASCII only, and the first array found in it.
+def to_json(content: object) -> str:
+    """JSON text of plain data, ASCII only.
 
     Raises:
         TypeError, ValueError: as `as_value`.
     """
-    arrays: list[np.ndarray] = []
-
-    def stand_in(item: object) -> object:
-        if isinstance(item, np.ndarray):
-            arrays.append(item)
-            return {"ndarray": [str(item.dtype), list(item.shape)]}
-        form = data_libraries.form_of(type(item))
-        return _plain(item) if form is None else _told(form.name, item, arrays)
-
-    text = json.JSONEncoder(default=stand_in).encode(_listed_keys(content))
+    text = json.JSONEncoder(default=_stand_in).encode(_listed_keys(content))
     if "\\ud" in text:
         text = _ESCAPE.sub(lambda found: rf"\\{found[1]}" if found[1] else found[0], text)
-    return text, arrays[0] if arrays else None
+    return text
+
+
+def _stand_in(item: object) -> object:
+    if isinstance(item, np.ndarray):
+        return {"ndarray": [str(item.dtype), list(item.shape)]}
+    form = data_libraries.form_of(type(item))
+    return _plain(item) if form is None else _told(form.name, item)
 
 
 def number_in(content: Any) -> Any:
@@ -219,7 +208,7 @@ def number_in(content: Any) -> Any:
     return number if isinstance(number, int | float | np.integer | np.floating) else None
 
 
-def _told(form: str, item: Any, arrays: list[np.ndarray]) -> object:
+def _told(form: str, item: Any) -> object:
     """An instance of a class of `data_libraries.FORMS`."""
     if form == "pint.Quantity":
         return {"quantity": [item.magnitude, str(item.units)]}
@@ -228,9 +217,6 @@ def _told(form: str, item: Any, arrays: list[np.ndarray]) -> object:
     bounds.check_elements(item.size)
     if form == "pandas.Index":
         return {"index": item.tolist()}
-    numbers = item.to_numpy()
-    if numbers.dtype.kind in "buif":
-        arrays.append(numbers)
     if form == "pandas.DataFrame":
         return {"frame": item.to_dict("split")}
     return {"series": {"name": item.name, "index": item.index.tolist(), "data": item.tolist()}}

@@ -30,8 +30,10 @@ from ...agents.server.audit_file import CALLS
 from ...delivery.cursor import Gap
 from ...delivery.policies import Policy, drop, mailbox
 from ...protocol.errors import JournalError
+from ...protocol.shown import printable
 from ...transport.threads import begin
 from ...transport.wire import Protocol
+from .backlog import ASK, Backlog, sources
 from .flush import FlushRequests
 from .gaps import GapLog, GapRow
 from .journal import Journal
@@ -47,6 +49,7 @@ KEEP = 3600.0
 
 _IDLE_TICK = 0.25
 _QUIET = 0.3
+_LOOK = 0.05
 
 
 def mailbox_of(recorder: str) -> Policy:
@@ -75,6 +78,8 @@ class Recorder:
     Attributes:
         sources: what each subscription is to, as it was given.
         ended: why a subscription has ended.
+        left: after `drain`, how many notifications each publisher keeps still, by its endpoint or name; None
+            for one that does not tell.
 
     Raises:
         JournalError: when the directory cannot be used.
@@ -116,6 +121,7 @@ class Recorder:
         self.subscriptions: list[Subscription] = []
         self.sources: list[str] = []
         self.ended: dict[Subscription, str] = {}
+        self.left: dict[str, int | None] = {}
         try:
             self.agent = _RecorderAgent(name=name, protocol=protocol)
         except BaseException:
@@ -275,23 +281,33 @@ class Recorder:
         }
 
     def drain(self, timeout: float = 10.0) -> bool:
-        """Wait until nothing more arrives and everything that arrived is in the journal.
+        """Wait until the journal has all that mailboxes held when this was called.
+
+        What has arrived without a mailbox is in it as well.
 
         Args:
             timeout: seconds.
 
         Returns:
-            False when notifications still came, or waited, at the end of the timeout.
+            False when something was not in the journal at the end of the timeout; see ``left``.
         """
-        deadline = time.monotonic() + timeout
-        seen = -1
-        while time.monotonic() < deadline:
-            taken = self.recorded + self.lost
-            if taken == seen and not any(s.pending for s in self.subscriptions):
+        deadline, pause = time.monotonic() + timeout, _QUIET
+        named = zip(self.sources, self.subscriptions, strict=True)
+        backlog = Backlog(self.agent, printable(self._policy.durable or self.agent.agent_id), sources(named))
+        while True:
+            self._closing.wait(pause)
+            pause = _LOOK
+            done = not any(each.pending for each in self.subscriptions)
+            try:
+                self.journal.commit()
+            except JournalError:  # what the disk does not take stays where it is
+                done = False
+            backlog.ask(min(ASK, max(_QUIET, deadline - time.monotonic())))
+            self.left = backlog.left
+            if done and not self.left:
                 return True
-            seen = taken
-            self._closing.wait(_QUIET)
-        return False
+            if time.monotonic() >= deadline or (done and not backlog.asked):
+                return False
 
     def close(self) -> None:
         """Write what is left, acknowledge it, stop the agent and release the directory; does not `drain`.

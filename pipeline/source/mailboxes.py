@@ -9,21 +9,15 @@ from typing import Any
 
 from ...agents.agent import Agent
 from ...agents.notifications.columns import Burst, Missed
-from ...agents.notifications.merged import Merged
 from ...agents.notifications.subscription import Subscription
 from ...protocol.errors import PzcError, SubscriptionClosed
 from ..arrow import pa
+from ..recording.backlog import ASK, Named, kept, sources
 from ..recording.rows import Rows
 from .options import Options
 
-ASK = 2.0
-"""Seconds for a publisher to say what its mailbox holds."""
-
 MEMORY_ROWS = 10_000
 """Rows that go to Spark together."""
-
-Named = tuple[str, Subscription]
-"""What was subscribed to, as it was named."""
 
 _LOOK = 0.05
 
@@ -71,7 +65,7 @@ def settle(
     enough: int | None = None
     while time.monotonic() < deadline:
         before = taken()
-        told = [kept(agent, source, mailbox, deadline) for source in sources(subscriptions)]
+        told = [_waiting(agent, source, mailbox, deadline) for source in sources(subscriptions)]
         if None not in told:
             waiting = sum(each or 0 for each in told)
             enough = before + waiting if enough is None else enough
@@ -82,32 +76,13 @@ def settle(
     return False
 
 
-def sources(subscriptions: Iterable[Named]) -> set[str]:
-    """Endpoints and names of all publishers that keep a mailbox for the reader."""
-    found: set[str] = set()
-    for named, subscription in subscriptions:
-        if isinstance(subscription, Merged):
-            found.update(subscription.sources)
-        elif subscription.manual_ack:  # one without a mailbox has nothing to tell
-            found.add(named)
-    return found
-
-
-def kept(agent: Agent, publisher: str, mailbox: str, deadline: float) -> int | None:
-    """What a publisher keeps for a reader, sent or not; None when it does not tell.
-
-    Args:
-        agent: asks.
-        publisher: endpoint or name.
-        mailbox: its name.
-        deadline: monotonic seconds; one publisher gets at most `ASK` of them.
-    """
+def _waiting(agent: Agent, publisher: str, mailbox: str, deadline: float) -> int | None:
+    """What a publisher keeps for a reader; None when it does not tell before a time, or within `ASK`."""
     left = min(ASK, deadline - time.monotonic())
     if left <= 0:
         return None
     try:
-        told = agent.request(publisher, {"pzc": "statistics"}, left)
-        return sum(each["waiting"] for each in told["mailboxes"] if each["reader"] == mailbox)
+        return kept(agent, publisher, mailbox, left)[0]
     except (PzcError, KeyError, TypeError):
         return None
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...protocol.errors import JournalError
+from ..recording.backlog import Named
 from ..recording.recorder import Recorder
 from ..schema import segment_recorder, segment_span, segments
 from ..storage import Storage, lock_file
@@ -89,7 +90,7 @@ class Spool:
         """The offset behind the last row that is on disk."""
         return self._recorder.journal.durable_offset + 1
 
-    def _subscriptions(self) -> list[mailboxes.Named]:
+    def _subscriptions(self) -> list[Named]:
         return list(zip(self._recorder.sources, self._recorder.subscriptions, strict=True))
 
     def settle(self, timeout: float) -> bool:

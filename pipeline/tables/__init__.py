@@ -10,7 +10,7 @@
     ledger.py             what version 0.1 had in its place
     state.py              what the tables hold of each publisher: the fold of the commit log
     again.py              rows of files: the state counted anew, staged files without copies
-    small.py              tables of one file, and windows that are over
+    small.py              tables of one file
     maintenance.py        merges and removes files; folders.py says which
     unread.py             which segments have rows that no batch has handled
     origins.py            what was handled when offsets count from elsewhere

@@ -90,19 +90,18 @@ class Again:
 
     Args:
         root: folder of the tables, or the stage.
-        width: of the windows in µs; 0 for none.
         label: of the batch; then what is left is written to the folder `AGAIN`. Empty only counts.
         rules: that judge what is written.
     """
 
-    def __init__(self, root: Path, width: int, label: str = "", rules: AlarmRules | None = None) -> None:
-        self._root, self._width, self._label, self._rules = root, width, label, rules
+    def __init__(self, root: Path, label: str = "", rules: AlarmRules | None = None) -> None:
+        self._root, self._label, self._rules = root, label, rules
 
     def __call__(self, filed: Filed) -> Report:
         """Work on some files of ``notifications`` and ``quarantine``; alarms are judged again."""
         files = Files(self._root / AGAIN, self._label, filed.task) if self._label else None
         try:
-            writer = PartitionWriter(files, filed.task, self._width, self._rules)
+            writer = PartitionWriter(files, filed.task, self._rules)
             writer.forget(
                 {(each.publisher, each.epoch, each.topic): IntervalSet(each.runs) for each in filed.copies},
                 filed.ids,
@@ -136,14 +135,13 @@ class Again:
             yield from file.iter_batches(FLUSH_ROWS, columns=columns)
 
 
-def count(root: Path, workers: Workers, files: Iterable[File], width: int) -> list[Report]:
+def count(root: Path, workers: Workers, files: Iterable[File]) -> list[Report]:
     """Reports of stored rows, in order.
 
     Args:
         root: of the tables.
         workers: that read.
         files: of the tables.
-        width: of the windows in µs; 0 for none.
     """
     wanted = [each for each in files if each.table in _COUNTED]
     parts = shared(wanted, workers.count(sum(each.rows for each in wanted)), lambda each: each.rows)
@@ -151,7 +149,7 @@ def count(root: Path, workers: Workers, files: Iterable[File], width: int) -> li
         Filed(number, sum(each.rows for each in part), tuple(each.place for each in part))
         for number, part in enumerate(parts)
     ]
-    return sorted(workers.run(Again(root, width), tasks), key=lambda report: report.task)
+    return sorted(workers.run(Again(root), tasks), key=lambda report: report.task)
 
 
 def recount(root: Path, workers: Workers, files: Iterable[File], before: State) -> State:
@@ -166,10 +164,8 @@ def recount(root: Path, workers: Workers, files: Iterable[File], before: State) 
     made = State()
     made.offsets, made.damaged, made.journal = before.offsets, before.damaged, before.journal
     made.origins = before.origins
-    for report in count(root, workers, files, 0):
+    for report in count(root, workers, files):
         made.absorb(report)
-    made.width, made.windows, made.closed = before.width, before.windows, before.closed
-    made.too_late = before.too_late
     keep_counts(before, made)
     return made
 

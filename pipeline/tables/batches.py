@@ -6,7 +6,7 @@
                                     └─ reports ─▶ driver
 
 What the workers wrote becomes visible by renames, and counts when the commit log says so. Nothing that grows
-with the rows comes to the driver: a report has a few numbers per publisher, topic and window.
+with the rows comes to the driver: a report has a few numbers per publisher and topic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import msgspec
 from ...protocol import limits
 from ..alarm_rules import AlarmRules
 from ..decoding.decode import Decoder
-from ..schema import LAST_TIME
 from .again import AGAIN, Again, Filed
 from .apart import apart
 from .commit_log import Commit
@@ -36,12 +35,6 @@ from .work import Task, Work, WorkerDied, Workers, shared
 
 log = logging.getLogger("pzc.pipeline")
 
-WINDOW = 60.0
-"""Width of the windows in seconds."""
-
-LATENESS = 30.0
-"""Seconds for which a window waits for what was sent in it and comes late."""
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -50,24 +43,10 @@ class Settings:
     Attributes:
         decoder: of `decode.make_decoder`.
         rules: whose violations are alarms.
-        window: width of the windows in seconds; 0 for none.
-        lateness: seconds for which a window waits for what comes late.
     """
 
     decoder: Decoder
     rules: AlarmRules = field(default_factory=AlarmRules)
-    window: float = WINDOW
-    lateness: float = LATENESS
-
-    @property
-    def width(self) -> int:
-        """Width of the windows in µs."""
-        return _micros(self.window)
-
-
-def _micros(seconds: float) -> int:
-    """As µs; what is longer than the calendar is as long as that."""
-    return round(min(seconds * 1e6, LAST_TIME))
 
 
 @dataclass(frozen=True)
@@ -82,7 +61,6 @@ class Batch:
         duplicates: of them, copies of what was stored.
         skipped: rows that a batch before had handled, not looked at again.
         alarms: violations of limits.
-        windows: that were over, and are in their table now.
         damaged: segments that could not be read as a whole.
         missing: sequence numbers that are absent, of all that was ever stored.
         newest: last receipt of the batch's rows, Unix seconds; 0 without rows.
@@ -98,7 +76,6 @@ class Batch:
     duplicates: int = 0
     skipped: int = 0
     alarms: int = 0
-    windows: int = 0
     damaged: int = 0
     missing: int = 0
     newest: float = 0.0
@@ -150,7 +127,7 @@ class Stage:
         ]
         own = self._settings
         refused = limits.current.stored_refused // max(1, len(tasks))
-        work = Work(own.decoder, self._folder, self._label, own.width, own.rules, refused)
+        work = Work(own.decoder, self._folder, self._label, own.rules, refused)
         self.reports = sorted(self._done(work, tasks), key=lambda report: report.task)
 
     def _done(self, work: Work, tasks: Sequence[Task]) -> list[Report]:
@@ -176,7 +153,7 @@ class Stage:
         ]
         if not drops:
             return
-        without = Again(self._folder, self._settings.width, self._label, self._settings.rules)
+        without = Again(self._folder, self._label, self._settings.rules)
         again = {report.task: report for report in self._workers.run(without, drops)}
         for filed in drops:
             report, other = tasks[filed.task], again[filed.task]
@@ -202,11 +179,9 @@ class Stage:
             reports=bare,
             copies=self._copies,
             damaged=[msgspec.structs.replace(one, found=now) for one in found],
-            width=self._settings.width,
-            lateness=_micros(self._settings.lateness),
         )
 
-    def batch(self, number: int, state: State, commit: Commit, windows: int, seconds: float) -> Batch:
+    def batch(self, number: int, state: State, commit: Commit, seconds: float) -> Batch:
         """For people; the state is the one behind the commit."""
         reports = self.reports
         announce = sorted(chain.from_iterable(report.announce for report in reports), key=in_order)[
@@ -220,7 +195,6 @@ class Stage:
             duplicates=self._duplicates + sum(report.repeated for report in reports),
             skipped=sum(report.skipped for report in reports),
             alarms=sum(report.filed("alarms") for report in reports),
-            windows=windows,
             damaged=len(commit.damaged),
             missing=state.missing(),
             newest=max((report.newest for report in reports), default=0) / 1e6,

@@ -71,16 +71,12 @@ class Commit(Changes):
         reports: of the tasks, without their files.
         copies: what was left out, because it was stored before.
         damaged: segments.
-        width: of the windows in µs, 0 for none; None leaves it as it is.
-        lateness: of the windows in µs.
         origins: by recorder, where they are not those that the state has.
     """
 
     reports: list[Report] = []
     copies: list[Copies] = []
     damaged: list[Damage] = []
-    width: int | None = None
-    lateness: int = 0
     origins: dict[str, str] = {}
 
 

@@ -30,7 +30,7 @@ from . import ledger
 from .again import recount
 from .commit_log import FOLDER, Commit, CommitLog, unreadable
 from .files import described, stored_files
-from .small import SmallTables, stage_windows
+from .small import SmallTables
 from .state import State
 from .summary import File
 from .work import Workers
@@ -40,7 +40,7 @@ log = logging.getLogger("pzc.pipeline")
 STAGE = ".staging"
 """Folder among the tables; nobody reads it."""
 
-ROWS = ("notifications", "quarantine", "alarms", "windows")
+ROWS = ("notifications", "quarantine", "alarms")
 """Tables that have a file for each batch."""
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
@@ -148,23 +148,21 @@ class Committer:
         finally:
             mark.unlink(missing_ok=True)
 
-    def commit(self, commit: Commit, label: str, now: float | None = None) -> int:
-        """Bring in the staged files of a batch, and count what it tells; how many windows are over by it.
+    def commit(self, commit: Commit, now: float | None = None) -> None:
+        """Bring in the staged files of a batch, and count what it tells.
 
         Files that it takes out are in no snapshot from now on, and stay on the disk until somebody removes
         them. After an error, what is done is to be looked at anew: open another committer.
 
         Args:
             commit: with the files that are in the stage, and the places of those that are taken out.
-            label: see above.
             now: Unix seconds, which the times of files that are taken out tell then; default the clock's.
 
         Raises:
             OSError: when the disk refuses.
         """
         commit.number = self._log.number + 1
-        closed = self.state.apply(commit)
-        commit.added += stage_windows(self.stage, label, closed, self.state.width, self.storage)
+        self.state.apply(commit)
         self.move_in(commit.added)
         for place in commit.removed:  # killed now, they stay; behind the record they would go at once
             with suppress(FileNotFoundError):
@@ -174,7 +172,6 @@ class Committer:
             self._log.roll(self.state.encode())
         if commit.reports or commit.damaged:  # else nothing has changed of what these tell
             self._small.changed(self.state)
-        return len(closed)
 
     def replace(self, state: State, files: Iterable[File]) -> None:
         """Let the tables be made of these files, which are there, and hold what the state says."""

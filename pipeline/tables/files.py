@@ -140,8 +140,7 @@ def stored_files(root: Path, tables: Iterable[str]) -> Iterator[tuple[str, Path]
 
 def described(place: str, size: int, footer: pq.FileMetaData) -> File:
     """A file of a table as its footer tells of it; one without figures may hold rows of any time."""
-    column = "window_start" if place.startswith("windows/") else "received_at"
-    first, last = extent(footer, column) or (0, NEVER)
+    first, last = extent(footer, "received_at") or (0, NEVER)
     return File(place, footer.num_rows, size, first, last)
 
 

@@ -90,8 +90,7 @@ class Folders:
         """Files of days that are more than ``keep`` before today, and not among as many that hold rows."""
         today = datetime.datetime.fromtimestamp(now, datetime.UTC).date().toordinal()
         days = {folder: next(iter(files.values())).day.toordinal() for folder, files in self._files.items()}
-        received = (day for folder, day in days.items() if not folder.startswith("windows/"))
-        first = min(today - keep, compaction.first_kept(received, keep))
+        first = min(today - keep, compaction.first_kept(days.values(), keep))
         return [file for folder, day in days.items() if day < first for file in self._files[folder].values()]
 
 

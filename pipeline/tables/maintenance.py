@@ -92,7 +92,7 @@ class Maintenance:
         if not files:
             return
         places = [file.place for file in files]
-        self._committer.commit(Commit(0, list(made), places), "", now)
+        self._committer.commit(Commit(0, list(made), places), now)
         self._folders.replace(files, made)
         self._leaving.extend((now, self._committer.root / place) for place in places)
 

@@ -37,7 +37,6 @@ class PartitionWriter:
     Args:
         files: to write to; None writes nothing and only counts.
         task: number of the task.
-        width: of the windows in µs; 0 for none.
         rules: that judge what is filed.
         refused: rows that are filed in quarantine at most.
 
@@ -50,13 +49,12 @@ class PartitionWriter:
         self,
         files: Files | None,
         task: int,
-        width: int,
         rules: AlarmRules | None = None,
         refused: int = sys.maxsize,
     ) -> None:
         self.report, self.unfiled = Report(task), Counter[str]()
         self._room = refused
-        self._files, self._width, self._rules = files, width, rules or AlarmRules()
+        self._files, self._rules = files, rules or AlarmRules()
         self._seen: dict[tuple[object, ...], IntervalSet] = {}
         self._ids: set[bytes] = set()
         self._offsets: dict[str, IntervalSet] = {}
@@ -108,7 +106,7 @@ class PartitionWriter:
         once = self._once(table)
         report = self.report
         report.repeated += table.num_rows - once.num_rows
-        report.parts += parts_of(once, self._width)
+        report.parts += parts_of(once)
         if self._files is not None and once.num_rows:
             self._files.write("notifications", once)
             self._alarm(self._files, once)

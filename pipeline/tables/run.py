@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,14 +26,12 @@ from ..recording.flush import flush
 from ..recording.reading import SegmentDamaged, SegmentGone, check_journal, opened
 from ..schema import DAY, segments
 from ..storage import Storage
-from .again import count, keep_counts, recount
+from .again import keep_counts, recount
 from .batches import Batch, Settings, Stage
 from .committer import Committer, claimed
 from .interval_set import IntervalSet
 from .maintenance import Maintenance
 from .origins import others
-from .small import stage_windows
-from .state import State, Window
 from .summary import Damage, File, Report
 from .unread import SETTLE, Segment, Unread, describe, origins_of
 from .work import Workers
@@ -123,7 +121,6 @@ def opened_tables(
 ) -> Iterator[Committer]:
     """The tables that this process has claimed; arguments and errors as `run`."""
     with closing(Committer(root, workers, storage or Storage())) as committer:
-        committer.state.check_width(root, settings.width)
         yield committer
 
 
@@ -186,6 +183,7 @@ class _Following:
         label = committer.label(self._number)
         handled = {recorder: runs.flat() for recorder, runs in found.handled.items()}
         careful, self._careful = self._careful, False
+        self._settings = replace(self._settings, rules=self._settings.rules.current())
         here = careful or committer.workers.is_here(sum(each.rows for each in found.segments))
         with committer.attempt(here) as folder:
             stage = Stage(folder, committer.workers, self._settings, label, careful)
@@ -195,8 +193,8 @@ class _Following:
         commit.origins = found.origins
         commit.journal = None if state.journal == self._told else self._told
         tell_damage(commit.damaged)
-        windows = committer.commit(commit, label)
-        made = stage.batch(self._number, state, commit, windows, time.monotonic() - began)
+        committer.commit(commit)
+        made = stage.batch(self._number, state, commit, time.monotonic() - began)
         self._number += 1
         return made
 
@@ -246,10 +244,7 @@ def _remade(
     if not numbers:
         return Batch(-1), ()
     days = tuple(_EPOCH + datetime.timedelta(number) for number in numbers)
-    with_windows = settings.width > 0
-    replaced = [
-        file for file in committer.files if file.day in days and (file.table != "windows" or with_windows)
-    ]
+    replaced = [file for file in committer.files if file.day in days]
     _check_verified(journal, stage.reports, replaced)
     gone = {file.place for file in replaced}
     kept = [file for file in committer.files if file.place not in gone]
@@ -260,17 +255,12 @@ def _remade(
     known = {damage.file for damage in before.damaged}
     commit.damaged = [damage for damage in commit.damaged if damage.file not in known]
     tell_damage(commit.damaged)
-    width, state.width, commit.width = state.width, 0, None  # windows are made of all that is stored then
     commit.journal = str(journal)
     state.apply(commit)
-    state.width = width
     keep_counts(before, state)
     committer.move_in(commit.added)
-    files = [*kept, *commit.added]
-    if with_windows:
-        files += _windows(committer, settings.width, files, days, label)
-    committer.replace(state, files)
-    return stage.batch(0, state, commit, 0, time.monotonic() - began), days
+    committer.replace(state, [*kept, *commit.added])
+    return stage.batch(0, state, commit, time.monotonic() - began), days
 
 
 def _check_verified(journal: Path, reports: Sequence[Report], replaced: Sequence[File]) -> None:
@@ -285,25 +275,6 @@ def _check_verified(journal: Path, reports: Sequence[Report], replaced: Sequence
             f"no row of these days verified, and the tables have {stored} notifications of them: nothing was "
             f"replaced. Is the key that of the lab? pzc journal verify {journal} tells why"
         )
-
-
-def _windows(
-    committer: Committer, width: int, files: Sequence[File], days: Sequence[datetime.date], label: str
-) -> list[File]:
-    """Windows that begin on these days, of everything stored on them and the days beside them."""
-    near = {day.toordinal() + number for day in days for number in (-1, 0, 1)}  # the calendar may end there
-    wanted = [file for file in files if file.day.toordinal() in near]
-    counted = State(width)
-    for report in count(committer.root, committer.workers, wanted, width):
-        counted.absorb(report)
-    closed: list[tuple[tuple[str, str, int], Window]] = []
-    for key, window in counted.windows.items():
-        start = _EPOCH + datetime.timedelta(key[2] * width // DAY)
-        if start in days and key not in committer.state.windows:
-            closed.append((key, window))
-    made = stage_windows(committer.stage, label, closed, width, committer.storage)
-    committer.move_in(made)
-    return made
 
 
 def _segments_of(journal: Path, times: tuple[int, int]) -> list[Segment]:

@@ -1,4 +1,4 @@
-"""What follows from the state of the tables: small tables of one file, and windows that are over."""
+"""What follows from the state of the tables: small tables of one file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from ..arrow import pa, pq
-from ..schema import DAY, LAST_TIME, TABLES
-from ..storage import Storage, make_private
-from .state import State, Topic, Window
-from .summary import Cell, File
+from ..schema import TABLES
+from ..storage import Storage
+from .state import State, Topic
 
 _MOST = (1 << 63) - 1
 """What a column of whole numbers can hold."""
@@ -64,33 +62,6 @@ class SmallTables:
                 self._storage.replace(target, content)
 
 
-def stage_windows(
-    stage: Path,
-    named: str,
-    closed: Sequence[tuple[tuple[str, str, int], Window]],
-    width: int,
-    storage: Storage,
-) -> list[File]:
-    """Write windows that are over; the files, which are in the stage."""
-    days: dict[int, list[tuple[object, ...]]] = {}
-    starts: dict[int, list[int]] = {}
-    for (publisher, topic, number), window in closed:
-        start, cell = number * width, window.cell
-        end = min(start + width, LAST_TIME)
-        row = publisher, window.name, topic, start, end, cell.count, cell.count * 1e6 / width
-        percentiles = map(cell.values.quantile, (0.5, 0.9, 0.99))
-        days.setdefault(start // DAY, []).append((*row, *_figures(cell), *percentiles))
-        starts.setdefault(start // DAY, []).append(start)
-    found: list[File] = []
-    for day, rows in days.items():
-        place = f"windows/date={np.datetime64(day, 'D')}/{named}.parquet"
-        make_private((stage / place).parent)
-        content = _parquet("windows", rows)
-        storage.write(stage / place, content)
-        found.append(File(place, len(rows), len(content), min(starts[day]), max(starts[day])))
-    return found
-
-
 def _statistics(state: State) -> Iterator[tuple[object, ...]]:
     missing: dict[tuple[str, str], int] = {}
     epochs: dict[tuple[str, str], set[int | None]] = {}
@@ -109,7 +80,7 @@ def _statistics(state: State) -> Iterator[tuple[object, ...]]:
         yield publisher, one.name, topic, *told, *_figures(one)
 
 
-def _figures(of: Topic | Cell) -> tuple[float | int | None, ...]:
+def _figures(of: Topic) -> tuple[float | int | None, ...]:
     """The columns of ages and of values, in the order in which `schema` has them."""
     ages, values = of.ages, of.values
     least, mean, greatest = (ages.least, ages.mean, ages.greatest) if ages.count else (None,) * 3

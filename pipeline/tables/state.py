@@ -1,8 +1,8 @@
 """The state of the tables: what they hold of each publisher, as it follows from the reports of all batches.
 
 By publisher, epoch and topic the sequence numbers that were seen, as ranges; by publisher and topic the
-figures; the windows that are still open; and by recorder the offsets that were handled. It grows with
-publishers, topics and gaps, not with rows. Only the driver has it.
+figures; and by recorder the offsets that were handled. It grows with publishers, topics and gaps, not with
+rows. Only the driver has it.
 
 It is the fold of the commit log: `State.apply` of one `Commit` after the other behind the content of a
 checkpoint gives the same state, whenever it is done. No clock, no file.
@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from ...protocol.errors import JournalError
 from .commit_log import Commit
 from .interval_set import IntervalSet, note_offsets
 from .known_ids import KnownIds, each_of
@@ -57,43 +55,25 @@ class Topic(msgspec.Struct, array_like=True):
     values: Figures = msgspec.field(default_factory=Figures)
 
 
-class Window(msgspec.Struct, array_like=True):
-    """One publisher, topic and window that may still grow."""
-
-    name: str | None
-    cell: Cell
-    newest: int
-
-
 class State(msgspec.Struct):
     """See the module's docstring.
 
     Attributes:
-        width: of the windows, µs.
         offsets: handled, by recorder; those of its journals before the last one beside it, see `origins`.
         origins: of these offsets, by recorder (see `recording.numbers`).
         series: by publisher, epoch and topic.
         topics: by publisher and topic, each packed (see `topic`), as most are of agents that have ended, and
             would take twenty times the memory.
-        windows: open ones, by publisher, topic and number.
-        heard: the newest time of sending of each publisher, µs since 1970.
-        closed: number of the last window of each publisher that is over.
         damaged: segments that could not be read as a whole.
-        too_late: notifications whose window was over when they came.
         ids: of notifications without a number.
         journal: that the rows are from; empty when it was none that stays.
         absent: sequence numbers that are missing; None when they were not counted.
     """
 
-    width: int = 0
     offsets: dict[str, IntervalSet] = {}
     series: dict[Key, Series] = {}
     topics: dict[tuple[str, str], msgspec.Raw] = {}
-    windows: dict[tuple[str, str, int], Window] = {}
-    heard: dict[str, int] = {}
-    closed: dict[str, int] = {}
     damaged: list[Damage] = []
-    too_late: int = 0
     ids: KnownIds = msgspec.field(default_factory=KnownIds)
     journal: str = ""
     absent: int | None = None
@@ -120,27 +100,8 @@ class State(msgspec.Struct):
         yield topic
         self.topics[publisher, name] = msgspec.Raw(_packed(topic))
 
-    def check_width(self, root: Path, width: int) -> None:
-        """Refuse windows of another width while some are open.
-
-        Args:
-            root: of the tables, for the error.
-            width: in µs.
-
-        Raises:
-            JournalError: says what to do.
-        """
-        if self.windows and self.width != width:
-            own, other = f"{self.width / 1e6:g}", f"{width / 1e6:g}"
-            raise JournalError(
-                f"{root} has {len(self.windows)} open windows of {own} s, which windows of {other} s would "
-                f"discard: give --window {own}, or make other tables"
-            )
-
-    def apply(self, commit: Commit) -> list[tuple[tuple[str, str, int], Window]]:
-        """Count what a commit tells of; the windows that are over now."""
-        if commit.width not in (None, self.width):
-            self.width, self.closed = commit.width or 0, {}
+    def apply(self, commit: Commit) -> None:
+        """Count what a commit tells of."""
         self.journal = self.journal if commit.journal is None else commit.journal
         self.offsets = handled_by(self.offsets, self.origins, commit.origins)
         self.origins.update(commit.origins)
@@ -154,8 +115,6 @@ class State(msgspec.Struct):
                     topic.duplicates += count
         again = {damage.file for damage in commit.damaged}
         self.damaged = [damage for damage in self.damaged if damage.file not in again] + commit.damaged
-        newest = max((report.newest for report in commit.reports), default=0)
-        return list(self.close_windows(newest, commit.lateness)) if self.width and newest else []
 
     def repeated(self, reports: Iterable[Report]) -> dict[int, list[Copies]]:
         """What tasks filed that was in the tables, or filed by a task before them; nothing changes.
@@ -201,13 +160,7 @@ class State(msgspec.Struct):
         with self.changed(part.publisher, part.topic) as topic:
             topic.name = max(filter(None, (topic.name, part.name)), default=None)
             topic.late += self._note(part)
-            for cell in part.cells:
-                _add(topic, cell)
-        for cell in part.cells:
-            if cell.last_sent is not None:
-                self.heard[part.publisher] = max(cell.last_sent, self.heard.get(part.publisher, 0))
-            if self.width:
-                self._grow(part, cell)
+            _add(topic, part.cell)
 
     def _note(self, part: Part) -> int:
         """The numbers are seen now; how many of them are less than one that was seen before."""
@@ -225,38 +178,6 @@ class State(msgspec.Struct):
             self.absent += seen.missing - before
         one.name, one.since = part.name or one.name, min(one.since, part.oldest)
         return late
-
-    def _grow(self, part: Part, cell: Cell) -> None:
-        key = (part.publisher, part.topic, cell.window)
-        window = self.windows.get(key)
-        if window is None:
-            if cell.window <= self.closed.get(part.publisher, -1):
-                self.too_late += cell.count
-            else:
-                self.windows[key] = Window(part.name, _copy(cell), part.newest)
-            return
-        _add(window.cell, cell)
-        window.newest = max(window.newest, part.newest)
-
-    def close_windows(self, newest: int, lateness: int) -> Iterator[tuple[tuple[str, str, int], Window]]:
-        """Take out the windows that are over: nothing more is expected of them.
-
-        A window is over when its publisher has sent something ``lateness`` after its end, or when something
-        was received ``lateness`` and a window's width after its own last row. So a clock that is wrong
-        closes the windows of its own publisher only.
-
-        Args:
-            newest: receipt of anything, µs since 1970.
-            lateness: µs.
-        """
-        for key in list(self.windows):
-            publisher, _, place = key
-            window = self.windows[key]
-            end = (place + 1) * self.width
-            silent = newest >= window.newest + self.width + lateness
-            if silent or self.heard.get(publisher, 0) >= end + lateness:
-                self.closed[publisher] = max(place, self.closed.get(publisher, -1))
-                yield key, self.windows.pop(key)
 
     def gaps(self) -> Iterator[tuple[str, str | None, str, int | None, int, int, int]]:
         """Rows of `schema.GAPS`."""
@@ -284,7 +205,7 @@ _packed = msgspec.msgpack.Encoder().encode
 _unpacked = msgspec.msgpack.Decoder(Topic).decode
 
 
-def _add(own: Topic | Cell, cell: Cell) -> None:
+def _add(own: Topic, cell: Cell) -> None:
     """Count what a cell tells as well."""
     own.count += cell.count
     own.timed += cell.timed
@@ -296,12 +217,6 @@ def _add(own: Topic | Cell, cell: Cell) -> None:
 
 def _told(*times: int | None) -> list[int]:
     return [each for each in times if each is not None]
-
-
-def _copy(cell: Cell) -> Cell:
-    """A cell that can grow, while the report that it came with stays as it is."""
-    ages, values = msgspec.structs.replace(cell.ages), msgspec.structs.replace(cell.values)
-    return msgspec.structs.replace(cell, ages=ages, values=values)
 
 
 def _repeated(

@@ -1,4 +1,4 @@
-"""What a worker tells of the rows it wrote: a few numbers per publisher, topic and window, never the rows.
+"""What a worker tells of the rows it wrote: a few numbers per publisher and topic, never the rows.
 
 It travels from workers to the driver as MessagePack.
 """
@@ -20,10 +20,9 @@ Ints = NDArray[np.int64]
 
 
 class Cell(msgspec.Struct, array_like=True):
-    """Figures of one publisher, epoch, topic and window.
+    """Figures of one publisher, epoch and topic.
 
     Attributes:
-        window: its number: the time of sending divided by the width; 0 when there are no windows.
         count: of notifications.
         first_sent: µs since 1970; None when no notification tells.
         last_sent: as ``first_sent``.
@@ -32,7 +31,6 @@ class Cell(msgspec.Struct, array_like=True):
         values: of the contents that are numbers.
     """
 
-    window: int
     count: int
     first_sent: int | None
     last_sent: int | None
@@ -51,8 +49,7 @@ class Part(msgspec.Struct, array_like=True):
         name: of the publisher.
         runs: first and last sequence numbers of the ranges without a hole, in turn.
         oldest: first receipt, µs since 1970.
-        newest: last receipt.
-        cells: one per window.
+        cell: its figures.
     """
 
     publisher: str
@@ -61,8 +58,7 @@ class Part(msgspec.Struct, array_like=True):
     name: str | None
     runs: list[int]
     oldest: int
-    newest: int
-    cells: list[Cell]
+    cell: Cell
 
 
 class Damage(msgspec.Struct, array_like=True):
@@ -99,7 +95,7 @@ class File(msgspec.Struct, array_like=True):
         place: its path below the folder of all tables.
         rows: of it.
         size: in bytes.
-        first: its earliest row by receipt, of windows the first one's beginning.
+        first: its earliest row by receipt.
         last: its latest one.
     """
 
@@ -216,39 +212,24 @@ def offsets_of(table: pa.Table | pa.RecordBatch) -> dict[str, list[int]]:
     }
 
 
-def parts_of(table: pa.Table, width: int) -> list[Part]:
-    """What `Report.parts` says of notifications (`schema.NOTIFICATIONS`).
-
-    Args:
-        table: without duplicates.
-        width: of a window in µs; 0 for none.
-    """
+def parts_of(table: pa.Table) -> list[Part]:
+    """What `Report.parts` says of notifications (`schema.NOTIFICATIONS`), without duplicates."""
     if not table.num_rows:
         return []
     key = joined(series_of(table), codes(table.column("name"))[0])
     received, sent = micros(table.column("received_at")), micros(table.column("sent_at"))
-    timed = sent != np.iinfo(np.int64).min
-    event = np.where(timed, sent, received)
-    window = event // width if width else np.zeros_like(event)
     sequence = numbers_of(table.column("sequence"))
-    order = np.lexsort((sequence, window, key))
-    key, window = key[order], window[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(window, prepend=window[:1] - 1))
-    cells = _cells(starts, window, received[order], sent[order], timed[order], _values(table)[order])
-    bounds = np.append(np.flatnonzero(np.diff(key, prepend=-1)), len(key))
-    owned = pairwise(np.searchsorted(starts, bounds).tolist())
+    order = np.lexsort((sequence, key))
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    cells = _cells(starts, received[order], sent[order], _values(table)[order])
     found: list[Part] = []
     columns = [table.column(name) for name in ("publisher", "epoch", "topic", "name")]
-    for (begin, end), (low, high) in zip(pairwise(bounds.tolist()), owned, strict=True):
+    for (begin, end), cell in zip(pairwise([*starts.tolist(), len(order)]), cells, strict=True):
         rows = order[begin:end]
-        first = int(rows[0])
-        publisher, epoch, topic, name = (column[first].as_py() for column in columns)
-        numbers = np.sort(sequence[rows])
+        publisher, epoch, topic, name = (column[int(rows[0])].as_py() for column in columns)
+        numbers = sequence[rows]
         runs = runs_of(numbers[numbers >= 0])
-        came = received[rows]
-        found.append(
-            Part(publisher, epoch, topic, name, runs, int(came.min()), int(came.max()), cells[low:high])
-        )
+        found.append(Part(publisher, epoch, topic, name, runs, int(received[rows].min()), cell))
     return found
 
 
@@ -258,26 +239,19 @@ def _values(table: pa.Table) -> NDArray[np.float64]:
     return value.fill_null(np.nan).to_numpy(zero_copy_only=False)
 
 
-def _cells(
-    starts: Ints,
-    window: Ints,
-    received: Ints,
-    sent: Ints,
-    timed: NDArray[np.bool_],
-    values: NDArray[np.float64],
-) -> list[Cell]:
+def _cells(starts: Ints, received: Ints, sent: Ints, values: NDArray[np.float64]) -> list[Cell]:
+    timed = sent != np.iinfo(np.int64).min
     ages = figures_of(np.where(timed, (received - np.where(timed, sent, 0)) / 1000, np.nan), starts)
     numbers = figures_of(values, starts)
     least, greatest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     columns = (
-        window[starts],
-        np.diff(starts, append=len(window)),
+        np.diff(starts, append=len(received)),
         np.minimum.reduceat(np.where(timed, sent, greatest), starts),
         np.maximum.reduceat(np.where(timed, sent, least), starts),
         np.add.reduceat(timed.astype(np.int64), starts),
     )
     rows = zip(*(column.tolist() for column in columns), ages, numbers, strict=True)
     return [
-        Cell(place, count, first if told else None, last if told else None, told, age, value)
-        for place, count, first, last, told, age, value in rows
+        Cell(count, first if told else None, last if told else None, told, age, value)
+        for count, first, last, told, age, value in rows
     ]

@@ -148,7 +148,6 @@ class Work:
         decoder: of `decode.make_decoder`.
         stage: folder to write to, which every worker reaches.
         label: of the batch.
-        width: of the windows in µs; 0 for none.
         rules: whose violations are alarms; None for none.
         refused: rows of a task that are filed in quarantine at most.
     """
@@ -158,12 +157,11 @@ class Work:
         decoder: Decoder,
         stage: Path,
         label: str,
-        width: int,
         rules: AlarmRules | None = None,
         refused: int = sys.maxsize,
     ) -> None:
         self._decoder, self._stage, self._label = decoder, stage, label
-        self._width, self._rules, self._refused = width, rules, refused
+        self._rules, self._refused = rules, refused
 
     def __call__(self, task: Task) -> Report:
         """Work on the segments of a task; what is wrong with one of them is in the report.
@@ -174,7 +172,7 @@ class Work:
         """
         files = Files(self._stage, self._label, task.number)
         try:
-            writer = PartitionWriter(files, task.number, self._width, self._rules, self._refused)
+            writer = PartitionWriter(files, task.number, self._rules, self._refused)
             handled = {recorder: IntervalSet(runs) for recorder, runs in task.handled.items()}
             for path in map(Path, task.paths):
                 before = writer.report.rows

@@ -21,7 +21,6 @@ from tests.contract.rigs import tables as tables_rig
 from tests.pipeline.conftest import Sender, append, damaged
 
 SECRET = "a key of the lab"
-MINUTE = 60_000_000
 
 
 class Sent(NamedTuple):
@@ -86,6 +85,6 @@ def stored(tables: Path, name: str, *columns: str) -> list[Any]:
 def worked(journal: Path, stage: Path, rules: Any = None) -> Report:
     """One task over all that is unread."""
     found = Unread(journal, settle=0.0).look(State(), 1000, 2e9)
-    work = Work(make_decoder(SECRET, journal=journal), stage, "label", MINUTE, rules)
+    work = Work(make_decoder(SECRET, journal=journal), stage, "label", rules)
     (report,) = Inline().run(work, [Task(0, 1, tuple(each.path for each in found.segments), {})])
     return report

@@ -87,7 +87,7 @@ def test_a_run_that_was_killed_at_a_batch_begins_with_processes_of_their_own(lab
 
 def work_of(lab: Lab) -> tuple[Work, Task]:
     paths = tuple(map(str, lab.segments()))
-    return Work(settings(lab).decoder, lab.tables, "label", 0), Task(0, 4, paths, {})
+    return Work(settings(lab).decoder, lab.tables, "label"), Task(0, 4, paths, {})
 
 
 def test_when_too_many_processes_have_died_the_rest_is_refused_as_it_is(lab: Lab) -> None:

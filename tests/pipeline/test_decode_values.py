@@ -15,7 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pzc.pipeline.decoding.arrays import arrays_in
 from pzc.pipeline.decoding.values import Value, as_value, to_json
+from pzc.protocol.errors import DecodeError
+from pzc.testing import Timings
 
 
 def json_of(content: object) -> Any:
@@ -108,9 +111,8 @@ PLAIN = st.recursive(
 
 @given(PLAIN)
 def test_plain_data_reads_back_from_json_as_it_was(content: object) -> None:
-    text, array = to_json(content)
-    assert json.loads(text) == content
-    assert array is None
+    assert json.loads(to_json(content)) == content
+    assert [*arrays_in(content)] == []
 
 
 @pytest.mark.parametrize("keys", [(1, "1"), (True, "true"), (None, "null"), (1.5, "1.5")])
@@ -195,6 +197,31 @@ def test_of_several_arrays_the_first_is_summarised() -> None:
     found = as_value({"a": [np.array([5])], "b": np.array([7])})
     assert found.max == 5.0
     assert json.loads(str(found.value_json))["b"] == {"ndarray": ["int64", [1]]}
+
+
+KEYS = st.text() | st.integers() | st.sampled_from(["a.b", "a", "b", "[0]", '"', "\ud800", ""])
+
+
+@given(st.recursive(
+    st.builds(np.zeros, st.integers(0, 2)), lambda held: st.lists(held) | st.dictionaries(KEYS, held),
+    max_leaves=8,
+))  # fmt: skip
+def test_each_path_leads_to_one_array_whatever_the_keys_are(content: object) -> None:
+    paths = [path for path, _ in arrays_in(content)]
+    assert len(set(paths)) == len(paths)
+    assert all(path.isprintable() for path in paths)
+
+
+def test_arrays_beyond_the_numbers_of_a_row_have_their_digests_only() -> None:
+    arrays = as_value([np.ones(8192)] * 11).arrays or []
+    assert [each["path"] for each in arrays[:2]] == ["[0]", "[1]"]
+    assert sum(each["values"] is not None for each in arrays) == 8
+    assert len({each["digest"] for each in arrays}) == 1
+
+
+def test_paths_that_are_longer_than_a_text_may_be_are_refused() -> None:
+    with Timings(stored_text=1000), pytest.raises(DecodeError, match="paths of its arrays"):
+        as_value({"a" * 90: [np.ones(1)] * 20})
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,6 @@ from pzc.pipeline.tables.quantile_sketch import Figures
 from pzc.pipeline.tables.summary import Cell, Part, Report
 from pzc.pipeline.tables.work import Inline
 
-MINUTE = 60_000_000
-
 
 class Disk(Storage):
     """What a disk would hold after a loss of power: contents and names that were synchronised."""
@@ -50,7 +48,7 @@ class Disk(Storage):
     def append(self, file: BinaryIO, content: bytes) -> None:
         """A record is about to be added to the commit log: what it names has to be there."""
         rows = [path for path in tables_of(self.root) if path.name != "all.parquet"]
-        assert {path.relative_to(self.root).parts[2] for path in rows} == {"notifications", "windows"}
+        assert {path.relative_to(self.root).parts[2] for path in rows} == {"notifications"}
         self.missing = [path for path in rows if not self.holds(path)]
         super().append(file, content)
 
@@ -71,13 +69,13 @@ def tables_of(root: Path) -> list[Path]:
 
 
 def a_batch(committer: Committer) -> None:
-    """One row, whose window is over at once."""
+    """One row."""
     row = {"publisher": "p", "name": "psu", "topic": "v", "received_at": 1, "sequence": 1}
     files = Files(committer.clear(), committer.label(0), 0, committer.storage)
     files.write("notifications", pa.Table.from_pylist([row], NOTIFICATIONS))
-    cell = Cell(0, 1, 1, 1, 1, Figures(), Figures())
-    report = Report(0, 1, newest=10 * MINUTE, parts=[Part("p", 1, "v", "psu", [1, 1], 1, 1, [cell])])
-    committer.commit(Commit(0, files.close(), reports=[report], width=MINUTE), committer.label(0))
+    cell = Cell(1, 1, 1, 1, Figures(), Figures())
+    report = Report(0, 1, parts=[Part("p", 1, "v", "psu", [1, 1], 1, cell)])
+    committer.commit(Commit(0, files.close(), reports=[report]))
 
 
 def test_everything_of_a_batch_is_on_disk_before_the_commit_log_names_it(tmp_path: Path, disk: Disk) -> None:

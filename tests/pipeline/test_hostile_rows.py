@@ -15,7 +15,7 @@ from pzc.pipeline.tables.unread import Unread
 from pzc.pipeline.tables.work import Inline, Task, Work
 
 from tests.contract.rigs import hostile
-from tests.pipeline.engine_rig import MINUTE, stored
+from tests.pipeline.engine_rig import stored
 
 NAMES = list(hostile.KINDS)
 SECONDS = 40.0
@@ -53,7 +53,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     strays = hostile.write_strays(journal, 2000)
     began = time.process_time()
     found = Unread(journal, settle=0.0).look(State(), 1000, 2e9)
-    work = Work(make_decoder(None, journal=journal), stage, "label", MINUTE)
+    work = Work(make_decoder(None, journal=journal), stage, "label")
     (report,) = Inline().run(work, [Task(0, 1, tuple(each.path for each in found.segments), {})])
     took = time.process_time() - began
     quarantine = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -128,3 +129,37 @@ def test_without_mailboxes_what_the_disk_refuses_is_counted_and_told_once(
         home.mkdir()
         recorder.close()
     assert len(rows_of(home)) == statistics["recorded"]
+
+
+def test_the_end_waits_for_what_mailboxes_held_and_not_for_what_comes_later(
+    tmp_path: Path, instrument: Agent
+) -> None:
+    stop = threading.Event()
+    with Recorder(tmp_path, [instrument.rep_endpoint], protocol=Protocol("a key of the lab")) as recorder:
+        numbers = [instrument.publish("level", value) for value in range(100)]
+        ticks = iter(lambda: stop.wait(0.001), True)
+        going_on = threading.Thread(target=lambda: [instrument.publish("more", 0) for _ in ticks])
+        going_on.start()
+        try:
+            assert recorder.drain(30.0)
+            rows = [row["sequence"] for row in rows_of(tmp_path) if row["topic"] == "level"]
+        finally:
+            stop.set()
+            going_on.join()
+    assert rows == numbers
+
+
+def test_what_the_disk_does_not_take_is_told_with_its_publisher(tmp_path: Path, instrument: Agent) -> None:
+    home = tmp_path / "journal"
+    recorder = Recorder(home, [instrument.rep_endpoint], protocol=Protocol("a key of the lab"))
+    try:
+        shutil.rmtree(home)
+        home.write_text("a file where the journal was")
+        for value in range(3):
+            instrument.publish("level", value)
+        assert not recorder.drain(0.5)
+        assert recorder.left == {instrument.rep_endpoint: 3}
+    finally:
+        home.unlink()
+        home.mkdir()
+        recorder.close()

@@ -136,20 +136,6 @@ def test_a_full_disk_is_what_a_run_ends_with(
     assert [batch.notifications for batch in lab.run()] == [1]
 
 
-def test_windows_are_written_when_they_are_over(lab: Lab, make_sender: Any) -> None:
-    sender = make_sender("psu")
-    first = sender.rows("v", [1.0, 2.0, 3.0], 1)
-    sender.now += 100_000
-    second = sender.rows("v", [4.0], 4)
-    lab.record(first)
-    assert [batch.windows for batch in lab.run()] == [0]
-    lab.record(second)
-    assert [batch.windows for batch in lab.run()] == [1]
-    assert lab.rows("windows", "count", "rate_hz", "min", "max", "mean") == [(3, 0.05, 1.0, 3.0, 2.0)]
-    (p50,) = lab.rows("windows", "p50")
-    assert p50 == pytest.approx(2.0, rel=0.011)
-
-
 def test_a_run_that_is_killed_at_any_step_loses_and_repeats_nothing(
     lab: Lab, rows: Rows, tmp_path: Path
 ) -> None:
@@ -329,15 +315,14 @@ def test_a_journal_with_losses_copies_damage_and_restarts_is_stored_as_it_is_kno
     assert sum(lab.rows("gaps", "count")) == made[-1].missing == truth.missing
 
 
-def test_a_commit_that_changes_files_alone_leaves_the_windows_open(lab: Lab, rows: Rows) -> None:
+def test_a_commit_that_changes_files_alone_leaves_the_state_as_it_is(lab: Lab, rows: Rows) -> None:
     lab.record(rows(3))
     lab.run()
     with claimed(lab.tables) as root:
         committer = Committer(root, Inline(), Storage())
         before = committer.state.encode()
-        committer.commit(Commit(0, removed=[committer.files[0].place]), committer.label(0))
+        committer.commit(Commit(0, removed=[committer.files[0].place]))
         assert committer.state.encode() == before
-        assert committer.state.windows
         committer.close()
     assert lab.rows("notifications", "sequence") == []
 

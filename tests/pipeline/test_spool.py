@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 from pzc import Agent, Protocol
 from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.decoding.decode import make_decoder
+from pzc.pipeline.recording.backlog import Backlog
 from pzc.pipeline.recording.recorder import Recorder
-from pzc.pipeline.source.mailboxes import kept
 from pzc.pipeline.source.spool import Spool
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.commit_log import FOLDER as LOG
@@ -255,4 +254,6 @@ class Odd(Agent):
 
 def test_a_publisher_that_tells_something_else_of_its_mailboxes_tells_nothing() -> None:
     with Odd(protocol=Protocol(KEY)) as odd, Agent(protocol=Protocol(KEY)) as asking:
-        assert kept(asking, odd.rep_endpoint, NAME, time.monotonic() + 5.0) is None
+        backlog = Backlog(asking, NAME, [odd.rep_endpoint])
+        backlog.ask(5.0)
+        assert backlog.left == {}

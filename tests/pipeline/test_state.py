@@ -1,12 +1,10 @@
-"""The state of seen numbers against a plain set of them, and the windows that it closes."""
+"""The state of seen numbers against a plain set of them."""
 
 from __future__ import annotations
 
 import tracemalloc
-from pathlib import Path
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,9 +14,7 @@ from pzc.pipeline.tables.known_ids import REMEMBERED, SIZE, KnownIds, digest_of,
 from pzc.pipeline.tables.quantile_sketch import Figures
 from pzc.pipeline.tables.state import State
 from pzc.pipeline.tables.summary import Cell, Part, Report
-from pzc.protocol.errors import JournalError
 
-WIDTH = 60_000_000
 SECOND = 1_000_000
 
 
@@ -29,12 +25,12 @@ def runs_of(numbers: set[int]) -> list[int]:
     return ranges.flat()
 
 
-def cell(window: int = 0, sent: int = 0, count: int = 1) -> Cell:
-    return Cell(window, count, sent, sent, count, Figures(), Figures(count, 1.0, 0.0, 1.0, 1.0, {0: count}))
+def cell(sent: int = 0, count: int = 1) -> Cell:
+    return Cell(count, sent, sent, count, Figures(), Figures(count, 1.0, 0.0, 1.0, 1.0, {0: count}))
 
 
-def part(numbers: set[int], epoch: int = 1, received: int = 5, cells: list[Cell] | None = None) -> Part:
-    return Part("a", epoch, "v", "psu", runs_of(numbers), received, received, cells or [cell()])
+def part(numbers: set[int], epoch: int = 1, received: int = 5, figures: Cell | None = None) -> Part:
+    return Part("a", epoch, "v", "psu", runs_of(numbers), received, figures or cell())
 
 
 def report(task: int, *parts: Part, **fields: object) -> Report:
@@ -109,7 +105,7 @@ def test_a_topic_takes_as_much_memory_as_its_bytes() -> None:
     bins = dict.fromkeys(range(500), 1)
     figures = Figures(500, 1.0, 0.0, 1.0, 1.0, bins)
     told = report(0, *(
-        Part(f"{number}", 1, "v", "psu", [1, 500], 5, 5, [Cell(0, 500, 1, 1, 500, figures, figures)])
+        Part(f"{number}", 1, "v", "psu", [1, 500], 5, Cell(500, 1, 1, 500, figures, figures))
         for number in range(100)
     ))  # fmt: skip
     state = State()
@@ -122,58 +118,28 @@ def test_a_topic_takes_as_much_memory_as_its_bytes() -> None:
     assert taken < 2 * len(state.encode())
 
 
-def closed(state: State, newest: int) -> list[int]:
-    return [key[2] for key, _ in state.close_windows(newest, 10 * SECOND)]
-
-
-def test_a_window_is_over_when_its_publisher_has_gone_on_for_long_enough() -> None:
-    state = State(WIDTH)
-    state.absorb(report(0, part({1}, cells=[cell(0, 5), cell(1, 61 * SECOND)])))
-    assert closed(state, 0) == []
-    state.absorb(report(0, part({2}, cells=[cell(1, 70 * SECOND)])))
-    assert closed(state, 0) == [0]
-
-
-def test_a_window_of_a_silent_publisher_is_over_when_others_are_heard() -> None:
-    state = State(WIDTH)
-    state.absorb(report(0, part({1}, received=5 * SECOND)))
-    assert closed(state, 74 * SECOND) == []
-    assert closed(state, 75 * SECOND) == [0]
-
-
-def test_what_comes_when_its_window_is_over_opens_none_and_is_counted() -> None:
-    state = State(WIDTH)
-    state.absorb(report(0, part({1})))
-    assert closed(state, 100 * SECOND) == [0]
-    state.absorb(report(0, part({2}, cells=[cell(0, 5, 3)])))
-    assert (state.windows, state.too_late) == ({}, 3)
-
-
 def again(state: State) -> State:
     """The same out of a checkpoint."""
     return State.decode(state.encode())
 
 
 def test_a_state_comes_back_from_a_checkpoint() -> None:
-    state = State(WIDTH)
+    state = State()
     state.absorb(report(0, part({1, 4}), offsets={"recorder": [0, 9]}))
     read = again(state)
     assert list(read.gaps()) == list(state.gaps())
-    assert (read.windows, read.topics) == (state.windows, state.topics)
+    assert read.topics == state.topics
     assert dropped(read, [report(0, part({4, 5}))]) == [{4}]
     assert list(read.offsets["recorder"]) == [(0, 9)]
 
 
-CELLS = st.builds(cell, st.integers(0, 3), st.integers(0, 200).map(lambda s: s * SECOND), st.integers(1, 3))
+CELLS = st.builds(cell, st.integers(0, 200).map(lambda s: s * SECOND), st.integers(1, 3))
 PARTS = st.builds(part, NUMBERS, st.integers(1, 2), st.integers(0, 300).map(lambda s: s * SECOND),
-                  st.lists(CELLS, min_size=1, max_size=2))  # fmt: skip
-REPORTS = st.lists(PARTS, max_size=3).map(lambda parts: report(0, *parts, newest=max(
-    [each.newest for each in parts], default=0)))  # fmt: skip
+                  CELLS)  # fmt: skip
+REPORTS = st.lists(PARTS, max_size=3).map(lambda parts: report(0, *parts))
 COMMITS = st.lists(
-    st.builds(lambda reports, late: Commit(0, reports=reports, width=WIDTH, lateness=late * SECOND),
-              st.lists(REPORTS, max_size=2), st.integers(0, 30)),
-    max_size=5,
-)  # fmt: skip
+    st.builds(lambda reports: Commit(0, reports=reports), st.lists(REPORTS, max_size=2)), max_size=5
+)
 
 
 @given(COMMITS, st.integers(0, 5))
@@ -183,23 +149,12 @@ def test_a_state_is_the_fold_of_the_commits_wherever_a_checkpoint_is_taken(
     live, folded = State(), State()
     decoder = msgspec.msgpack.Decoder(Commit)
     for number, commit in enumerate(commits):
-        written = None
-        closed = live.apply(commit)
+        live.apply(commit)
         written = decoder.decode(msgspec.msgpack.encode(commit))  # as it is written, behind `apply`
         if number == place:
             folded = again(folded)
-        assert folded.apply(written) == closed
+        folded.apply(written)
     assert folded.encode() == live.encode()
-
-
-def test_windows_of_another_width_are_refused_while_some_are_open(tmp_path: Path) -> None:
-    state = State(WIDTH)
-    state.absorb(report(0, part({1})))
-    state.check_width(tmp_path, WIDTH)
-    with pytest.raises(JournalError, match=r"open windows of 60 s.*--window 60"):
-        state.check_width(tmp_path, WIDTH // 6)
-    closed(state, 1000 * SECOND)
-    state.check_width(tmp_path, WIDTH // 6)
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 15), unique=True), min_size=1, max_size=3), max_size=4))
@@ -218,7 +173,7 @@ def test_every_message_id_is_kept_once_whoever_files_it_and_when(batches: list[l
 
 
 def test_message_ids_are_known_to_the_next_run() -> None:
-    state = State(WIDTH)
+    state = State()
     state.absorb(report(0, ids=digest_of("one")))
     assert again(state).repeated_ids([report(0, ids=digest_of("one") + digest_of("two"))]) == {
         0: [digest_of("one")]

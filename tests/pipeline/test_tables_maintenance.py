@@ -91,7 +91,7 @@ def test_a_log_that_has_begun_anew_still_knows_what_was_taken_out(lab: Lab, comm
     before = pzc.tables(lab.tables)
     Maintenance(committer, None, NOW).work(NOW + SETTLED)
     for _ in range(ROLL_RECORDS):
-        committer.commit(Commit(0), "")
+        committer.commit(Commit(0))
     committer.close()
     again = Committer(lab.tables, Inline(), Storage())
     assert numbers(before) == list(range(1, 13))

@@ -15,7 +15,7 @@ from pzc.pipeline.tables.interval_set import IntervalSet
 from pzc.pipeline.tables.work import Inline, Task, Work
 from pzc.protocol.errors import JournalError
 
-from tests.pipeline.engine_rig import MINUTE, SECRET, SEGMENTS, Field, Sent, record, stored, worked
+from tests.pipeline.engine_rig import SECRET, SEGMENTS, Field, Sent, record, stored, worked
 
 FIELD = Field()
 
@@ -60,7 +60,7 @@ def test_a_report_tells_of_the_files_so_that_nobody_has_to_open_them(tmp_path: P
 def test_what_is_handled_and_what_was_received_at_another_time_is_left_alone(tmp_path: Path) -> None:
     rows = [FIELD.row(Sent("signed", 0, n)) for n in range(1, 7)]
     path = record(tmp_path / "journal", "a", rows)
-    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE)
+    work = Work(make_decoder(SECRET), tmp_path / "stage", "label")
     last = round(rows[4].received_at * 1e6)
     (report,) = Inline().run(work, [Task(0, 1, (str(path),), {"a": [0, 1]}, (0, last))])
     assert (report.rows, report.skipped) == (3, 2)
@@ -73,7 +73,7 @@ def test_a_damaged_segment_is_told_and_a_vanished_one_is_not(tmp_path: Path) -> 
     body = bytearray(paths[1].read_bytes())
     body[4:300] = bytes(296)
     paths[1].write_bytes(bytes(body))
-    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE)
+    work = Work(make_decoder(SECRET), tmp_path / "stage", "label")
     (report,) = Inline().run(work, [Task(0, 1, tuple(map(str, paths)), {})])
     assert [(each.file, each.rows, each.read) for each in report.damaged] == [(paths[1].name, 1, 0)]
     assert stored(tmp_path / "stage", "notifications", "sequence") == [3]
@@ -94,7 +94,7 @@ def test_what_cannot_be_written_leaves_nothing_half_done(tmp_path: Path) -> None
         def judge(self, rows: pa.Table) -> pa.Table:
             raise JournalError("killed")
 
-    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE, Refusing([Limit("any", "true")]))
+    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", Refusing([Limit("any", "true")]))
     with pytest.raises(JournalError, match="killed"):
         work(Task(0, 1, (str(path),), {}))
     assert [each for each in (tmp_path / "stage").rglob("*") if each.is_file()] == []
@@ -103,7 +103,7 @@ def test_what_cannot_be_written_leaves_nothing_half_done(tmp_path: Path) -> None
 def test_refused_rows_beyond_the_bound_are_counted_by_their_error(tmp_path: Path) -> None:
     rows = [FIELD.row(Sent("broken", 0, n)) for n in range(1, 6)]
     path = record(tmp_path / "journal", "a", [*rows, FIELD.row(Sent("signed", 0, 1))])
-    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", MINUTE, None, 2)
+    work = Work(make_decoder(SECRET), tmp_path / "stage", "label", None, 2)
     (report,) = Inline().run(work, [Task(0, 6, (str(path),), {})])
     assert (report.rows, report.filed("notifications"), report.filed("quarantine")) == (6, 1, 2)
     assert len(stored(tmp_path / "stage", "quarantine", "error")) == 2

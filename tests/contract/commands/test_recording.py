@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 from pzc import Agent
 from pzc.testing import Running
@@ -33,6 +37,38 @@ def test_what_was_recorded_until_an_interrupt_is_replayed(console: Console, tmp_
     told, counts = replayed.rows
     assert (told["name"], told["topics"]) == ("source", ["v"])
     assert (replayed.status, counts["published"], counts["refused"]) == (0, 20, 0)
+
+
+def test_large_frames_that_wait_at_the_end_are_all_in_the_journal(console: Console, tmp_path: Path) -> None:
+    frame = np.zeros(60_000_000, "u1")
+    with Agent(name="camera") as camera:
+        recorder = console.start("record", f"{camera.rep_endpoint}/f", "--journal", str(tmp_path), "--json")
+        recorder.line()
+        assert camera.wait_for_subscribers("f", 1, PATIENCE)
+        for _ in range(6):
+            camera.publish("f", frame)
+        recorder.send_signal(signal.SIGINT)
+        outcome = recorder.finish()
+    counts = outcome.rows[-1]
+    assert (outcome.status, counts["durable"]) == (0, 6)
+    assert counts["left"] == {}
+
+
+@pytest.mark.slow
+def test_what_is_left_at_the_end_is_said_with_its_agent_and_fails(console: Console, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    with Agent(name="source") as source:
+
+        def meanwhile(running: Running) -> None:
+            running.line()
+            shutil.rmtree(journal)
+            journal.write_text("a file where the journal was", encoding="utf-8")
+            for number in range(3):
+                source.publish("v", number)
+
+        outcome = console("record", source.rep_endpoint, "--journal", str(journal), meanwhile=meanwhile)
+    assert outcome.status == 1
+    assert f"{source.rep_endpoint} keeps 3 notifications in its mailbox" in outcome.err
 
 
 def test_a_second_recorder_of_a_name_is_refused_and_the_first_goes_on(

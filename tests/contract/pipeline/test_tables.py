@@ -135,6 +135,16 @@ def test_every_reader_finds_the_same_rows(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in asked.to_pylist()] == expected
 
 
+def test_a_minute_has_all_its_rows_whenever_they_were_stored(tmp_path: Path) -> None:
+    store(tmp_path, "one.parquet", 1, 2)
+    assert pzc.tables(tmp_path)["windows"].to_table(["count", "mean"]).to_pylist() == [
+        {"count": 2, "mean": 0.75}
+    ]
+    store(tmp_path, "late.parquet", 0, 59, 60)
+    found = pzc.tables(tmp_path).sql("select count, max, p50 from windows order by window_start")
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(4, 29.5, 0.75), (1, 30.0, 30.0)]
+
+
 def test_sums_of_whole_numbers_are_whole(tmp_path: Path) -> None:
     store(tmp_path, "one.parquet", 1, 2)
     found = pzc.tables(tmp_path).sql("select sum(sequence) total from notifications")

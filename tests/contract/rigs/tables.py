@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 import pzc
-from pzc.testing import Result, command
+from pzc.testing import Result, Running, command
 from pzc.testing.journals import Truth
 
 KEY = "a key of the lab"
@@ -45,6 +45,25 @@ def rows(tables: Path, name: str, *columns: str) -> list[Any]:
     """Values of one column of a snapshot, or tuples of several, in order."""
     found = pzc.tables(tables)[name].to_table(list(columns)).to_pylist()
     return sorted((row[columns[0]] if len(columns) == 1 else tuple(row.values()) for row in found), key=repr)
+
+
+def recorded(folder: Path, contents: Mapping[str, object]) -> dict[str, dict[str, Any]]:
+    """Publish contents, record them, and make tables of them; the rows by the keys of the contents."""
+    with pzc.Agent(name="lab", protocol=pzc.Protocol(KEY)) as agent:
+
+        def meanwhile(running: Running) -> None:
+            running.line()
+            for key, content in contents.items():
+                agent.publish("v", content, key=key)
+
+        told = command(
+            "record", agent.rep_endpoint, "--journal", "journal", cwd=folder, environment={"PZC_KEY": KEY},
+            meanwhile=meanwhile,
+        )  # fmt: skip
+    assert told.status == 0, told.err
+    told = run(folder, "pipeline", "run", "journal", "tables", "--once")
+    assert told.status == 0, told.err
+    return {row["key"]: row for row in pzc.tables(folder / "tables")["notifications"].to_table().to_pylist()}
 
 
 def found(tables: Path) -> dict[str, int]:
