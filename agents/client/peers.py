@@ -34,6 +34,7 @@ from ...protocol.reply import Reply, accepted
 from ...protocol.shown import shown
 from ...protocol.version import VERSION
 from ...transport import endpoints, families
+from ...transport.threads import acquired
 from ...transport.wire import Protocol, now_ms
 
 logger = logging.getLogger("pzc.requests")
@@ -159,7 +160,7 @@ class Peers:
             return peer
         with self._lock:
             turn = self._turns.setdefault(endpoint, threading.Lock())
-        if not turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        if not acquired(turn, max(0.0, deadline - time.monotonic())):
             raise CallTimeout(f"{endpoint} did not answer another thread's handshake in time")
         try:
             peer = self.get(endpoint) or self._shake_hands(endpoint, deadline)
