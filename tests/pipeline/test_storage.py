@@ -6,7 +6,6 @@ import ctypes
 import errno
 import os
 import platform
-import pwd
 import struct
 from pathlib import Path
 
@@ -23,6 +22,8 @@ VARIABLE = "XDG_STATE_HOME"
 
 
 def test_a_user_without_a_home_directory_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pwd
+
     def nobody(number: int) -> None:
         raise KeyError(number)
 
