@@ -150,7 +150,9 @@ def _file(name: str, path: Path) -> Iterator[Finding]:
         yield failed(check, f"{path}: {exc.strerror}", f"correct {name}, or make a key: pzc keygen > {path}")
         return
     mode, owner = status.st_mode & 0o777, status.st_uid
-    if mode & 0o077 and isinstance(path, PosixPath):
+    if not isinstance(path, PosixPath):
+        yield ok(check, f"{path}; who else may read it is not checked on Windows")
+    elif mode & 0o077:
         text = f"{path} has mode {mode:o}: other users of this machine can use the key"
         yield failed(check, text, f"chmod 600 {path}", mode=f"{mode:o}")
     elif hasattr(os, "geteuid") and owner not in (os.geteuid(), 0):
