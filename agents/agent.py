@@ -29,7 +29,7 @@ from ..protocol import limits
 from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from ..protocol.version import VERSION
-from ..transport import endpoints, loops, timers
+from ..transport import endpoints, loops, threads, timers
 from ..transport.counters import Counters
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.executor import Executor
@@ -360,7 +360,7 @@ class Agent(Stays):
     def join(self, timeout: float | None = None) -> bool:
         """Wait until the agent was stopped; False after ``timeout`` seconds."""
         check_own(self._forks, self)
-        return self._stopped.wait(None if timeout is None else timers.checked_wait(timeout))
+        return threads.waited(self._stopped.wait, None if timeout is None else timers.checked_wait(timeout))
 
 
 class _Running(Table):

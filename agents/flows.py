@@ -13,6 +13,7 @@ from ..protocol.errors import CallTimeout
 from ..protocol.notification import Callback
 from ..protocol.reply import Reply
 from ..transport.executor import Executor
+from ..transport.threads import waited
 from .client import answers
 from .interfaces import Watching
 from .naming.connections import Connections
@@ -177,7 +178,7 @@ def _wait_for(graph: Connections, revision: int, until: float) -> None:
     unlisten = graph.listen(changed.set)
     try:
         while graph.snapshot()[0] < revision:
-            if not changed.wait(max(0.0, until - time.monotonic())):
+            if not waited(changed.wait, max(0.0, until - time.monotonic())):
                 raise CallTimeout("the registry has changed its graph, and did not tell this process in time")
             changed.clear()
     finally:

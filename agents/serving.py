@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from ..protocol.errors import ConfigError, InstantiateRefused, LocalProtocolErro
 from ..protocol.keyring import Role
 from ..protocol.paths import text
 from ..transport.endpoints import RANDOM_TCP
+from ..transport.threads import Future
 from ..transport.wire import Protocol
 from .agent import Agent
 from .current import current

@@ -29,7 +29,7 @@ from ..transport import loops
 from ..transport.executor import NO_THREAD, Executor
 from ..transport.inherited import Stays, check_own, forked_since, forks
 from ..transport.settings import load
-from ..transport.threads import Condition
+from ..transport.threads import Condition, waited
 from ..transport.timers import checked_wait
 from ..transport.wire import Protocol, chosen
 from .client.client import Client
@@ -249,7 +249,7 @@ def hear(participant: Participant, pattern: str, seconds: float) -> None:
     first = min(AGAIN, seconds)
     for pause in (first, seconds - first)[: 1 + (seconds > first)]:
         participant.ask([pattern])
-        threading.Event().wait(pause)
+        waited(threading.Event().wait, pause)
 
 
 def _check_kind(kind: str | None) -> None:

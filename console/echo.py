@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from ..agents.signals import Signal
+from ..transport.threads import waited
 
 ARRAY = 1 << 16
 """Bytes from which on they are an array."""
@@ -40,4 +41,4 @@ class Echo:
         for _ in range(count):
             self.ticks.emit(time.time(), data)
             if every:
-                pause.wait(every)
+                waited(pause.wait, every)

@@ -11,6 +11,7 @@ from typing import Any
 from ..agents.agent import Agent
 from ..discovery.names import is_pattern
 from ..protocol.errors import ReceiveTimeout
+from ..transport.threads import waited
 from .options import Commands, add_command, add_json, positive, seconds
 from .output import say, write_json
 from .reaching import check_name
@@ -68,7 +69,7 @@ def run_pub(args: argparse.Namespace) -> int:
             )
         for value in _values(args.arguments, args.count):
             if number and args.every is not None:
-                pause.wait(args.every)
+                waited(pause.wait, args.every)
             agent.publish(topic, value, key=args.key)
             number += 1
     if args.json:

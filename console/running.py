@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from ..agents.agent import Agent
+from ..transport.threads import waited
 from .output import write_whole
 
 ENDING = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
@@ -75,7 +76,7 @@ def turns(count: int | None, every: float, first: float = 0.0) -> Iterator[int]:
     """Numbers of turns from 1, without end for None: one each so many seconds, the first after ``first``."""
     pause, due = threading.Event(), time.monotonic() + first
     for number in itertools.count(1) if count is None else range(1, count + 1):
-        pause.wait(max(0.0, due - time.monotonic()))
+        waited(pause.wait, max(0.0, due - time.monotonic()))
         yield number
         due = max(due + every, time.monotonic())
 

@@ -133,9 +133,10 @@ class Storage:
 
     def sync(self, path: Path) -> None:
         """Let what was written to a file, or made, renamed or removed in a folder, survive."""
-        if os.name == "nt" and path.is_dir():  # cannot be opened; a rename there is journalled by NTFS
+        folder = path.is_dir()
+        if os.name == "nt" and folder:  # cannot be opened; a rename there is journalled by NTFS
             return
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)  # Windows wants to write for it
         try:
             os.fsync(descriptor)
         finally:

@@ -63,6 +63,10 @@ def test_every_package_has_an_init_file() -> None:
     assert not missing
 
 
+def test_an_installation_asks_for_no_limited_api_of_the_wheel_which_free_threaded_python_refuses() -> None:
+    assert "distutils" not in PROJECT["tool"]
+
+
 def test_the_root_holds_no_module_of_its_own() -> None:
     assert {path.name for path in ROOT.glob("*.py")} <= {"__init__.py", "__main__.py"}
 

@@ -25,7 +25,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from threading import current_thread, get_ident
 from typing import Any, TypeVar
 
@@ -35,6 +34,7 @@ from ..protocol import limits
 from ..protocol.errors import AgentClosed, CallTimeout
 from .bell import Bell
 from .descriptors import require
+from .threads import Future
 from .timers import Timer, Timers
 
 logger = logging.getLogger("pzc.loop")
@@ -386,6 +386,6 @@ class Loop:
 def _new_context() -> zmq.Context[zmq.Socket[bytes]]:
     require(_DESCRIPTORS)
     context = zmq.Context()
-    context.set(zmq.MAX_SOCKETS, 16_384)
+    context.set(zmq.MAX_SOCKETS, min(16_384, context.get(zmq.SOCKET_LIMIT)))  # 16_383 on Windows
     zmq.Frame(b"", copy=False)  # what frees large messages is started now, while it can have descriptors
     return context

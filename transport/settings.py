@@ -1,11 +1,11 @@
 """Settings: argument > environment > file > default, and where each value came from.
 
 The file is ``pzc.toml``: the one named by ``PZC_CONFIG``, else the first found in the working
-directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``. One that was found, not
-named, must belong to this user or root; that of the working directory, which may have come with somebody
-else's files, gives nothing of `NAMED_ONLY`. Its keys are the
-variables' names in lower case without the prefix (``ser = "json"``); its table ``limits`` has the
-names of `Limits`.
+directory, ``$XDG_CONFIG_HOME/pzc`` (default ``~/.config/pzc``) and ``/etc/pzc``; on Windows in the working
+directory, ``%APPDATA%/pzc`` and ``%PROGRAMDATA%/pzc``. One that was found, not named, must belong to this
+user or root; that of the working directory, which may have come with somebody else's files, gives nothing of
+`NAMED_ONLY`. Its keys are the variables' names in lower case without the prefix (``ser = "json"``); its table
+``limits`` has the names of `Limits`.
 """
 
 from __future__ import annotations
@@ -269,12 +269,18 @@ def _read_secret(path: Path | None) -> str:
     return secret
 
 
-def config_files(environ: Mapping[str, str]) -> list[Path]:
+def config_files(environ: Mapping[str, str], windows: bool = os.name == "nt") -> list[Path]:
     """Where the settings file is looked for, first hit wins."""
     if environ.get("PZC_CONFIG"):
         return [Path(environ["PZC_CONFIG"])]
-    user = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "/")) / ".config")
-    return [Path("pzc.toml"), user / "pzc" / "pzc.toml", Path("/etc/pzc/pzc.toml")]
+    if windows:
+        folders = [environ[name] for name in ("APPDATA", "PROGRAMDATA") if environ.get(name)]
+    else:
+        folders = [
+            environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config"),
+            "/etc",
+        ]
+    return [Path("pzc.toml"), *(Path(folder, "pzc", "pzc.toml") for folder in folders)]
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:

@@ -36,6 +36,7 @@ from ...protocol.errors import CallTimeout, ConfigError, PeerLost, PzcError
 from ...transport import endpoints, families
 from ...transport.socket_type import GREETING, hello
 from ...transport.tables import Table
+from ...transport.threads import SLICE
 
 if TYPE_CHECKING:
     from ..interfaces import Client
@@ -234,7 +235,7 @@ class _Race:
             if not open_now:
                 return
             until = min(self._deadline, self._next_turn) if more else self._deadline
-            for key, _ in self._selector.select(max(0.0, until - now)):
+            for key, _ in self._selector.select(max(0.0, min(until - now, SLICE))):
                 self._proceed(cast("sockets.socket", key.fileobj), key.data)
 
     def meets(self, endpoint: str, meet: Meet) -> bool:

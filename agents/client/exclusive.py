@@ -29,7 +29,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -38,7 +37,7 @@ from ...protocol.errors import CallTimeout, PeerLost, Refused, RemoteProtocolErr
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
 from ...protocol.shown import shown
-from ...transport.threads import Condition
+from ...transport.threads import Condition, Future, acquired
 from .interfaces import Served
 
 logger = logging.getLogger("pzc.proxy")
@@ -116,7 +115,7 @@ class Exclusive:
 
     def _enter(self, timeout: float) -> None:
         """Have the mutex; whoever is interrupted here cannot know whether he has it, and tries to let go."""
-        if not self._mutex.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
+        if not acquired(self._mutex, min(timeout, threading.TIMEOUT_MAX)):
             raise CallTimeout("another thread of this process is still taking or returning this lock")
 
     def _take(self, served: Served, peer: Peer, request: dict[str, Any]) -> None:

@@ -33,6 +33,7 @@ from ...protocol.peer import Peer, unmet
 from ...protocol.reply import Reply, accepted
 from ...protocol.shown import shown
 from ...transport import endpoints, families
+from ...transport.threads import acquired
 from ...transport.wire import Protocol, now_ms
 
 logger = logging.getLogger("pzc.requests")
@@ -152,7 +153,7 @@ class Peers:
             return peer
         with self._lock:
             turn = self._turns.setdefault(endpoint, threading.Lock())
-        if not turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        if not acquired(turn, max(0.0, deadline - time.monotonic())):
             raise CallTimeout(f"{endpoint} did not answer another thread's handshake in time")
         try:
             peer = self.get(endpoint) or self._shake_hands(endpoint, deadline)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import InvalidStateError
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,6 +38,7 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...protocol.values import TRAVELLING
 from ...transport.inherited import Stays
+from ...transport.threads import Future
 from ...transport.transport import Disconnected
 from . import answers
 from .interfaces import Served

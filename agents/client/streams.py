@@ -24,7 +24,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -33,6 +32,7 @@ from ...protocol.errors import RemoteProtocolError
 from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from ...transport.inherited import Stays
+from ...transport.threads import Future
 from .answers import Items
 from .interfaces import Served
 from .terms import Terms

@@ -43,7 +43,7 @@ from ...protocol.errors import (
     UnknownName,
 )
 from ...transport.tables import Table
-from ...transport.threads import Condition
+from ...transport.threads import Condition, waited
 from ..interfaces import Sources
 from .connections import Connections
 from .discovering import ANSWERED
@@ -90,7 +90,7 @@ class Watching:
         until = time.monotonic() + timeout
         self._gathering = sources
         self._naming.watch(self._pattern, self._on_event)
-        self._closed.wait(min(ANSWERED, timeout))
+        waited(self._closed.wait, min(ANSWERED, timeout))
         self.follow(until)
 
     def close(self) -> None:

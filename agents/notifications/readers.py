@@ -108,8 +108,9 @@ class Readers:
                 due = (changes if due is None else due) if listen else None
                 if due is not None and self._acted >= due:
                     return True
-                if not self._acted_upon.wait(max(0.0, until - monotonic())):
+                if (left := until - monotonic()) <= 0:
                     break
+                self._acted_upon.wait(left)
         return False
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from ...protocol.errors import ConfigError, ReceiveTimeout, Refused, Subscriptio
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
 from ...transport.inherited import Stays, check_own, forked_since
+from ...transport.threads import SLICE
 from ...transport.timers import checked_wait
 from .callbacks import Called
 from .columns import Sink
@@ -114,8 +115,8 @@ class Reading(Stays, Called):
         """As `recv`, before it is copied."""
         deadline = None if timeout is None else time.monotonic() + checked_wait(timeout)
         while (entry := self._next()) is None:
-            left = -1.0 if deadline is None else min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
-            if deadline is not None and left <= 0:
+            left = SLICE if deadline is None else min(deadline - time.monotonic(), SLICE)
+            if left <= 0:
                 raise ReceiveTimeout(f"no notification of {self.topic} within {timeout:g} s")
             arrived = threading.Lock()
             arrived.acquire()

@@ -20,6 +20,8 @@ logger = logging.getLogger("pzc.audit")
 CALLS = "pzc/calls"
 """Topic under which a server publishes its lines."""
 
+_BINARY = getattr(os, "O_BINARY", 0)  # else Windows writes two bytes for a line's end
+
 
 class AuditFile:
     """Appends whole lines to a file, which it renames when it is full; used by one thread.
@@ -83,7 +85,7 @@ class AuditFile:
             same = False
         if not same:
             self.close()
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _BINARY, 0o600)
             size = os.fstat(self._fd).st_size
             if size:
                 os.lseek(self._fd, -1, os.SEEK_END)
@@ -91,6 +93,7 @@ class AuditFile:
         return os.fstat(self._fd).st_size
 
     def _rotate(self) -> OSError | None:
+        self.close()  # Windows renames no open file
         try:
             # A hole, left by a rotation that was interrupted, is filled before the oldest file goes.
             holes = (number for number, name in enumerate(self._names) if not os.path.lexists(name))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import CallCancelled, PeerLost, Refused
 from ...protocol.lazily import Lazily
+from ...transport.threads import Future
 from ..current import current
 from .lane import NO_THREAD
 

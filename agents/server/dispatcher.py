@@ -48,9 +48,6 @@ from .urgent import Urgent
 
 logger = logging.getLogger("pzc.dispatcher")
 
-CONCURRENT_THREADS = 8
-"""Calls of concurrent members that run at a time."""
-
 _LARGE = Member("a large content")
 _NOTHING_FREE: Mapping[int, frozenset[str]] = dict.fromkeys(range(Role.ADMIN + 1), frozenset[str]())
 _FREE: Mapping[int, frozenset[str]] = {
@@ -106,7 +103,7 @@ class Dispatcher:
         self._free: Mapping[int, frozenset[str]] = _NOTHING_FREE
         self._act: Callable[[Call, str, dict[str, Any], Member], Any] | None = None
         self.audit: Callable[[Call, Any, float], object] | None = None
-        self.concurrent = Lane("concurrent", CONCURRENT_THREADS)
+        self.concurrent = Lane("concurrent", concurrency=8)
         self._urgent = Urgent()
 
     def serve(self, exposed: ExposedObject, passes_on: bool) -> None:

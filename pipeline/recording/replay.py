@@ -22,6 +22,7 @@ from typing import Any
 from ...agents.agent import Agent
 from ...delivery.cursor import Cursor
 from ...protocol.errors import CallTimeout, JournalError, ProtocolError
+from ...transport.threads import waited
 from ...transport.wire import Protocol
 from ..decoding.decode import make_decoder
 from ..schema import FRAMES, segment_recorder, segments
@@ -125,7 +126,7 @@ class Replay:
         began = time.monotonic()
         for row in _rows(self._paths):
             if self._speed is not None:
-                stop.wait(self._pause(row["received_at"].timestamp(), self._speed))
+                waited(stop.wait, self._pause(row["received_at"].timestamp(), self._speed))
             if stop.is_set():
                 break
             self._publish(row)

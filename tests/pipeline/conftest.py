@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +120,8 @@ def clock() -> FakeClock:
 @pytest.fixture
 def small_files() -> Iterator[Callable[[int | None], None]]:
     """Let the kernel refuse files above a size, as a full disk does; None lifts the limit."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def limit(size: int | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import resource
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +35,8 @@ def lab(tmp_path: Path) -> Lab:
 @pytest.fixture
 def few_files() -> Iterator[Callable[[int], None]]:
     """Let this process have a number of files open at most."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield lambda count: resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -6,14 +6,15 @@ import ctypes
 import errno
 import os
 import platform
-import pwd
 import struct
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pzc import ConfigError
-from pzc.pipeline.storage import lock_file, user_folder
+from pzc.pipeline.storage import Storage, lock_file, user_folder
 
 from tests.contract.rigs.calling import run_in_fork
 
@@ -23,6 +24,8 @@ VARIABLE = "XDG_STATE_HOME"
 
 
 def test_a_user_without_a_home_directory_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pwd
+
     def nobody(number: int) -> None:
         raise KeyError(number)
 
@@ -42,6 +45,21 @@ def test_a_variable_counts_when_it_names_a_whole_path(
     monkeypatch.setenv("HOME", "/home/x")
     monkeypatch.setenv(VARIABLE, given)
     assert user_folder(VARIABLE, ".local") == Path(found)
+
+
+def test_a_file_is_opened_for_writing_to_be_synchronised(tmp_path: Path) -> None:
+    path, opened = tmp_path / "file", list[int]()
+    path.write_bytes(b"kept")
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and str(arguments[0]) == str(path):
+            opened.append(arguments[2])
+
+    sys.addaudithook(watch)
+    Storage().sync(path)
+    Storage().sync(tmp_path)
+    assert [flags & os.O_ACCMODE for flags in opened] == [os.O_RDWR]
+    assert path.read_bytes() == b"kept"
 
 
 def take_away_flock() -> None:

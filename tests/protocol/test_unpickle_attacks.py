@@ -4,7 +4,6 @@ import builtins
 import os
 import pathlib
 import pickle
-import resource
 import struct
 import subprocess
 import sys
@@ -390,6 +389,8 @@ def test_every_standard_exception_is_rebuilt_from_its_name() -> None:
 
 
 def test_no_attack_runs_a_command() -> None:
+    import resource
+
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     for function in (os.system, subprocess.call, eval):
         data = pickle.dumps(function, 4)[:-1] + inner(("true",)) + b"R."

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +8,8 @@ import pytest
 @pytest.fixture
 def little_memory() -> Iterator[int]:
     """No file, and so no block, may have more than this many bytes."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     limit = 1 << 20
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))

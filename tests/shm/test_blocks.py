@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 from collections.abc import Iterator
@@ -41,6 +40,8 @@ def test_the_size_of_a_block_cannot_be_changed(block: Block, size: int) -> None:
 
 
 def test_the_seals_of_a_block_cannot_be_changed(block: Block) -> None:
+    import fcntl
+
     with pytest.raises(PermissionError):
         fcntl.fcntl(block.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import gc
 import mmap
 import os
@@ -81,6 +80,8 @@ def refused(fd: int, match: str) -> None:
 
 
 def test_memory_that_could_shrink_under_its_reader_is_not_mapped() -> None:
+    import fcntl
+
     fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
     os.posix_fallocate(fd, 0, SIZE)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
@@ -88,6 +89,8 @@ def test_memory_that_could_shrink_under_its_reader_is_not_mapped() -> None:
 
 
 def test_memory_that_is_not_reserved_is_not_mapped() -> None:
+    import fcntl
+
     fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, SIZE)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import resource
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -182,6 +181,8 @@ def test_refused_memory_is_counted_and_lets_go_of_what_is_free(ring: Ring, littl
 
 
 def test_refused_descriptors_are_as_refused_memory(ring: Ring) -> None:
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)
     os.close(lowest_free)
@@ -195,6 +196,8 @@ def test_refused_descriptors_are_as_refused_memory(ring: Ring) -> None:
 
 
 def test_a_free_block_is_let_go_for_the_sake_of_its_descriptor(ring: Ring) -> None:
+    import resource
+
     publish(ring)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)

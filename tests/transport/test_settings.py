@@ -289,6 +289,13 @@ def test_the_settings_file_is_looked_for_in_three_places() -> None:
     assert config_files({"HOME": "/h", "PZC_CONFIG": "/c.toml"}) == [Path("/c.toml")]
 
 
+def test_on_windows_the_settings_file_is_looked_for_in_the_folders_of_the_user_and_of_the_machine() -> None:
+    environ = {"APPDATA": "/roaming", "PROGRAMDATA": "/machine", "HOME": "/h", "XDG_CONFIG_HOME": "/x"}
+    places = [Path("pzc.toml"), Path("/roaming/pzc/pzc.toml"), Path("/machine/pzc/pzc.toml")]
+    assert config_files(environ, windows=True) == places
+    assert config_files({}, windows=True) == places[:1]
+
+
 def test_the_first_settings_file_found_is_the_only_one_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import array
 import mmap
 import os
-import resource
 import socket
 import struct
 import threading
@@ -160,6 +159,8 @@ def test_a_stream_that_is_closed_closes_every_descriptor_and_what_it_received_st
 
 
 def test_memory_that_is_refused_is_no_obstacle(ends: tuple[Stream, Stream]) -> None:
+    import resource
+
     one, two = ends
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))

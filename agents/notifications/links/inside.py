@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 
 from ....protocol.errors import PeerLost, PzcError
 from ....protocol.link_messages import LinkMessage, Notify, Open
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
+from ....transport.threads import Future
 from .local import LocalLinks
 from .reader_transports import News, Received, opened
 from .reception import Reception

@@ -24,7 +24,6 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -35,6 +34,7 @@ from ....protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClos
 from ....protocol.link_messages import Close, LinkMessage, Notify, Open, Opened, Report
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
+from ....transport.threads import Future, waited
 from ....transport.timers import until_next
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
@@ -392,4 +392,4 @@ class Link:
 
     def join(self, timeout: float) -> bool:
         """Wait until an ended link has given back everything; False after ``timeout`` seconds."""
-        return self._finished.wait(0.0 if self._loop.leads() else timeout)
+        return waited(self._finished.wait, 0.0 if self._loop.leads() else timeout)

@@ -31,6 +31,7 @@ from ....protocol.frames import PZC01
 from ....protocol.peer import Peer
 from ....transport.descriptors import Starved
 from ....transport.tables import Table
+from ....transport.threads import acquired
 from ....transport.wire import Protocol
 from ...interfaces import NewClient
 from ..subscription import Subscription
@@ -126,7 +127,7 @@ def subscribe(
     mailbox = (subscription.policy.durable or "") if subscription.policy.name == "mailbox" else None
     key = (peer.agent_id, protocol.fingerprint, mailbox)
     opening = _table.opening(key)
-    if not opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
+    if not acquired(opening, max(0.0, deadline - time.monotonic())):
         raise CallTimeout(f"the link to {peer.endpoint} is being opened by another thread, which takes long")
     try:
         link = _table.fitting(key, transport)

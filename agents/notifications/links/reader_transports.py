@@ -21,7 +21,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -45,6 +44,7 @@ from ....protocol.reply import Reply, accepted, reply_of
 from ....protocol.shown import shown
 from ....transport.descriptors import Starved
 from ....transport.loop import Loop
+from ....transport.threads import Future
 from ....transport.transport import Disconnected
 from ...interfaces import Client
 from .reception import Reception

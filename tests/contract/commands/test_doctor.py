@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -243,6 +242,8 @@ def test_a_free_port_is_ok(doctor: Doctor) -> None:
 
 @pytest.mark.needs("posix")
 def test_few_file_descriptors_are_a_warning(console: Console, tmp_path: Path) -> None:
+    import resource
+
     console.environment.update(HOME=str(tmp_path), PZC_DISCOVERY_IP="off")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
@@ -256,6 +257,8 @@ def test_few_file_descriptors_are_a_warning(console: Console, tmp_path: Path) ->
 
 @pytest.mark.needs("posix")
 def test_little_address_space_is_a_warning(console: Console, tmp_path: Path) -> None:
+    import resource
+
     console.environment.update(HOME=str(tmp_path), PZC_DISCOVERY_IP="off")
 
     def limit() -> None:

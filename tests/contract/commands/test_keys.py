@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import string
 from pathlib import Path
 
@@ -101,6 +100,8 @@ def test_the_keyrings_of_a_lab_are_for_their_owner_only_and_never_written_over(t
 def test_keyrings_of_a_lab_that_a_full_disk_refuses_leave_nothing_in_the_way_of_others(
     tmp_path: Path,
 ) -> None:
+    import resource
+
     asked = "keygen", "--lab", str(tmp_path), "--operators", "alice"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (400, hard))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import resource
 
 import pytest
 
@@ -39,6 +38,8 @@ def test_a_file_that_cannot_be_written_is_status_1(bench: Console) -> None:
 
 @pytest.mark.needs("posix")
 def test_a_stub_for_which_a_disk_has_no_room_leaves_the_one_before(bench: Console) -> None:
+    import resource
+
     written = bench.folder / "psu.pyi"
     written.write_text("before\n", encoding="utf-8")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import select
 import struct
@@ -53,6 +52,8 @@ def instead_of(file: str, path: str) -> None:
 
 def open_tap(device: str) -> int:
     """A new TAP device in the namespace of this thread."""
+    import fcntl
+
     tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.ioctl(tap, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TAP | IFF_NO_PI))
     return tap

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 
 ROOM = 64  # numbers below the lowered limit that are sure to be free, until they are taken
 
@@ -12,11 +11,15 @@ class Hog:
     """Takes every descriptor that this process may have, but for some."""
 
     def __init__(self) -> None:
+        import resource
+
         self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._taken: list[int] = []
 
     def take(self, left: int = 0) -> None:
         """Leave so many."""
+        import resource
+
         highest = max(map(int, os.listdir("/proc/self/fd")))
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest + ROOM, self._limits[1]))
         null = os.open(os.devnull, os.O_RDONLY)
@@ -30,6 +33,8 @@ class Hog:
 
     def free(self) -> None:
         """Give them back."""
+        import resource
+
         resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
         while self._taken:
             os.close(self._taken.pop())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,6 +85,8 @@ class Worker:
 
     def refuse_blocks(self) -> None:
         """Let the kernel refuse all further blocks."""
+        import resource
+
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
     def starve(self, left: int) -> None:
@@ -98,6 +99,8 @@ class Worker:
 
     def limit_memory(self, more: int) -> None:
         """Have no more than so many bytes more than now."""
+        import resource
+
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         limit = pages * resource.getpagesize() + more
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
