@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Any, cast
 
 from ...protocol.errors import ConfigError
