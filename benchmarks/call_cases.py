@@ -75,18 +75,18 @@ _PYRO5_UNIX = Contender("Pyro5 msgpack, Unix socket", "pyro5", "pyro5_unix", nee
 
 
 def _ours(client: str, title: str = "", **options: object) -> dict[str, Contender]:
-    """With the lane in C, without, and version 0.1."""
+    """With the lane in C, without, and version 0.2."""
     base = replace(Contender("", client), **options)  # type: ignore[arg-type]
     more = f" {title}" if title else ""
     return {
         "ours": replace(base, title=f"pzc{more}, compiled", compiled=True, needs=_LANE),
         "python": replace(base, title=f"pzc{more}, plain Python", compiled=False),
-        "old": replace(base, title=f"pzc{more}, 0.1", old=True),
+        "old": replace(base, title=f"pzc{more}, 0.2", old=True),
     }
 
 
 def _not_slower() -> tuple[Bar, ...]:
-    """Neither way is slower than version 0.1 in the same run."""
+    """Neither way is slower than version 0.2 in the same run."""
     return Bar("ours", "old", 1.0), Bar("python", "old", 1.0)
 
 

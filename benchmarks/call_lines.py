@@ -1,4 +1,4 @@
-"""Lines of code per layer, in version 0.1 and now: Python with docstrings, and C."""
+"""Lines of code per layer, in version 0.2 and now: Python with docstrings, and C."""
 
 from __future__ import annotations
 
@@ -14,15 +14,6 @@ LAYERS = (
     "protocol", "delivery", "discovery", "shm", "transport", "agents/client", "agents/server",
     "agents/notifications", "agents/naming", "agents", "aio", "pipeline", "console", "testing",
 )  # fmt: skip
-WAS = {
-    "agents/sockets": "transport",
-    "agents/calling": "agents/client",
-    "agents/serving": "agents/server",
-    "agents/notifying": "agents/notifications",
-    "agents/links": "agents/notifications",
-    "agents/mail": "agents/notifications",
-}
-"""Folders of version 0.1 and the layers that do their work now."""
 
 
 def measure() -> str:
@@ -33,7 +24,7 @@ def measure() -> str:
     except (OSError, subprocess.SubprocessError):
         before = Counter[str]()
     rows = [[layer, str(before[layer] or "-"), str(now[layer])] for layer in LAYERS]
-    return table(("layer", "lines in 0.1", "lines"), [*rows, ["sum", str(before.total()), str(now.total())]])
+    return table(("layer", "lines in 0.2", "lines"), [*rows, ["sum", str(before.total()), str(now.total())]])
 
 
 def _count(root: Path) -> Counter[str]:
@@ -48,6 +39,6 @@ def _count(root: Path) -> Counter[str]:
 def _layer(path: Path) -> str:
     """The innermost layer that a file belongs to; empty for tests and what stands beside the package."""
     for folder in (parent.as_posix() for parent in path.parents):
-        if folder in WAS or folder in LAYERS:
-            return WAS.get(folder, folder)
+        if folder in LAYERS:
+            return folder
     return ""

@@ -1,4 +1,4 @@
-"""How fast calls are, beside version 0.1, the standard library, Pyro5, RPyC, raw pyzmq and raw sockets.
+"""How fast calls are, beside version 0.2, the standard library, Pyro5, RPyC, raw pyzmq and raw sockets.
 
 ``python -m benchmarks.calls`` prints one table with all processes pinned to one core and one without, then
 how many Python functions a call runs through, and how many lines of code each layer has; ``--profile`` prints

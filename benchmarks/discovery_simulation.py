@@ -288,7 +288,7 @@ def steady_state(topics: int = 100, seconds: float = 60.0) -> str:
     rate = (one.sent - first) / seconds
     return (
         f"A process with {topics} topics says {rate:.0f} B/s in its steady state on two interfaces together "
-        f"(bar: 10 000), after {first / 1000:.1f} kB in its first two seconds."
+        f"after {first / 1000:.1f} kB in its first two seconds."
     )
 
 

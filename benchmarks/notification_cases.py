@@ -147,7 +147,7 @@ FLOOR = Sum("1.15 copies in memory and our 64 B", {"copy": 1.15, "small": 1.0})
 
 
 def _old(base: Contender) -> Contender:
-    return replace(base, title=base.title.replace("pzc", "pzc 0.1", 1), old=True)
+    return replace(base, title=base.title.replace("pzc", "pzc 0.2", 1), old=True)
 
 
 def _plain(base: Contender) -> Contender:

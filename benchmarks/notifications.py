@@ -1,4 +1,4 @@
-"""How fast notifications are, beside version 0.1, iceoryx2, ezmsg, eCAL, zenoh and raw pyzmq.
+"""How fast notifications are, beside version 0.2, iceoryx2, ezmsg, eCAL, zenoh and raw pyzmq.
 
 ``python -m benchmarks.notifications`` prints one table with all processes pinned to one core and one without.
 docs/notifications-performance.md says what is compared and how.

@@ -1,4 +1,4 @@
-"""The version 0.1, which calls and notifications are compared with: its commit in an environment of its own.
+"""The version 0.2, which calls and notifications are compared with: its commit in an environment of its own.
 
 Both are made below ``build/`` when they are first needed. Where the commit is not in the repository's
 history, or pip cannot install what it needs, that is said once and everybody else is measured.
@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.cases import Participant
 from benchmarks.children import ROOT
 
-NEEDS = ("pyzmq", "cryptography", "msgspec", "numpy", "tenacity")
+NEEDS = ("pyzmq", "cryptography", "msgspec", "numpy", "rich")
 
 
 class OldVersion:
@@ -91,22 +91,22 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
 
 
-OLD = OldVersion("ffa221f", ROOT / "build" / "0.1")
-"""Version 0.1."""
+OLD = OldVersion("443bb3e1", ROOT / "build" / "0.2")
+"""Version 0.2."""
 
 
 def old_version_option(parser: argparse.ArgumentParser) -> None:
-    """Let the user leave 0.1 out of a benchmark."""
-    parser.add_argument("--without-old", action="store_true", help="leave version 0.1 out, do not install it")
+    """Let the user leave 0.2 out of a benchmark."""
+    parser.add_argument("--without-old", action="store_true", help="leave version 0.2 out, do not install it")
 
 
 @dataclass(frozen=True)
 class Versioned(Participant):
-    """A participant that may be ours, in version 0.1 too.
+    """A participant that may be ours, in version 0.2 too.
 
     Attributes:
         compiled: ours with the lane in C; None for others, and where it makes no difference.
-        old: ours in version 0.1.
+        old: ours in version 0.2.
     """
 
     compiled: bool | None = field(default=None, kw_only=True)

@@ -11,6 +11,8 @@ from benchmarks.cases import AnyCase, Bar
 from benchmarks.rounds import Outcome
 
 HEADINGS = ("case", "ours", "compared with", "takes", "ratio", "bar", "met")
+PAGE_COLUMNS = 5
+"""Of these a page of the manual shows."""
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -94,21 +96,40 @@ def _bar_text(case: AnyCase, bar: Bar) -> str:
 
 
 def results(
-    cases: Sequence[AnyCase], machine: dict[str, Any], load: str, rounds: int, outcomes: Sequence[Outcome]
+    cases: Sequence[AnyCase],
+    machine: dict[str, Any],
+    load: str,
+    rounds: int,
+    outcomes: Sequence[Outcome],
+    *,
+    page: bool = False,
 ) -> str:
-    """Everything that a run has to say: the machine, and a table for each way of placing processes."""
+    """Everything that a run has to say: the machine, and a table for each way of placing processes.
+
+    Args:
+        cases: in the order of the table.
+        machine: where it ran.
+        load: of the machine beside the run.
+        rounds: turns of every library.
+        outcomes: of the cases that ran.
+        page: for readers of the manual: measurements and comparisons without bars and earlier versions.
+    """
+    columns = PAGE_COLUMNS if page else len(HEADINGS)
     parts = [machine_line(machine, load, rounds)]
     for pinned, title in ((True, "All processes pinned to one core"), (False, "Not pinned")):
         found = {outcome.case: outcome for outcome in outcomes if outcome.pinned is pinned}
         rows = [
-            row(case, bar, found[case.key])
+            row(case, bar, found[case.key])[:columns]
             for case in cases
             if case.key in found
             for bar in case.bars
-            if bar.pinned in (None, pinned)
+            if bar.pinned in (None, pinned) and not (page and bar.rival == "old")
         ]
         if rows:
-            parts.append(f"**{title}**\n\n{table(HEADINGS, rows)}")
+            once = list(dict.fromkeys(map(tuple, rows)))
+            parts.append(f"**{title}**\n\n{table(HEADINGS[:columns], once)}")
+    if page:
+        return "\n\n".join(parts)
     judged = [
         met
         for outcome in outcomes
