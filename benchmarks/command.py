@@ -98,8 +98,9 @@ class Benchmark:
         if failures and options.update_docs:
             options.update_docs = False
             failures.append(f"{self.page} keeps its table: the page shows whole runs")
-        page = options.update_docs or options.markdown
-        text = tables.results(self.cases, machine, load.text(), options.rounds, outcomes, page=page)
+        text = tables.results(
+            self.cases, machine, load.text(), options.rounds, outcomes, page=options.update_docs
+        )
         self.deliver(options, self.part, text)
         print("".join(f"{line}\n" for line in failures), end="", file=sys.stderr)
         return int(bool(failures))
