@@ -51,22 +51,39 @@ from .protocol.version import VERSION
 
 if TYPE_CHECKING:
     from . import aio, qt
-    from .agents.agent import Agent
-    from .agents.attach import attach
-    from .agents.client.batches import batch
-    from .agents.client.locking import lock
-    from .agents.client.member import Member
-    from .agents.client.pending import PendingCall
-    from .agents.client.reference import RemoteReference
-    from .agents.client.running import Running, cancel, running
-    from .agents.client.streams import RemoteStream
-    from .agents.current import Caller, caller, cancelled
-    from .agents.notifications.subscription import Notification, Subscription
-    from .agents.proxy import Proxy, close, path, refresh, stubs
-    from .agents.server.marks import concurrent, idempotent, on_cancel, reading, urgent
-    from .agents.serving import Server
-    from .agents.signals import Signal
-    from .agents.watch import Watch, discover, watch
+    from .agents import (
+        Agent,
+        Caller,
+        Member,
+        Notification,
+        PendingCall,
+        Proxy,
+        RemoteReference,
+        RemoteStream,
+        Running,
+        Server,
+        Signal,
+        Subscription,
+        Watch,
+        attach,
+        batch,
+        caller,
+        cancel,
+        cancelled,
+        close,
+        concurrent,
+        discover,
+        idempotent,
+        lock,
+        on_cancel,
+        path,
+        reading,
+        refresh,
+        running,
+        stubs,
+        urgent,
+        watch,
+    )
     from .delivery.cursor import Gap
     from .delivery.policies import Policy, block, drop, latest, mailbox
     from .pipeline.snapshot import tables
@@ -165,22 +182,11 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "agents.agent": "Agent",
-    "agents.attach": "attach",
-    "agents.client.batches": "batch",
-    "agents.client.pending": "PendingCall",
-    "agents.client.locking": "lock",
-    "agents.client.member": "Member",
-    "agents.proxy": "Proxy close path refresh stubs",
-    "agents.client.reference": "RemoteReference",
-    "agents.client.running": "Running cancel running",
-    "agents.client.streams": "RemoteStream",
-    "agents.current": "Caller caller cancelled",
-    "agents.notifications.subscription": "Notification Subscription",
-    "agents.server.marks": "concurrent idempotent on_cancel reading urgent",
-    "agents.serving": "Server",
-    "agents.signals": "Signal",
-    "agents.watch": "Watch discover watch",
+    "agents": (
+        "Agent Caller Member Notification PendingCall Proxy RemoteReference RemoteStream Running "
+        "Server Signal Subscription Watch attach batch caller cancel cancelled close concurrent "
+        "discover idempotent lock on_cancel path reading refresh running stubs urgent watch"
+    ),
     "delivery.policies": "Policy block drop latest mailbox",
     "delivery.cursor": "Gap",
     "pipeline.snapshot": "tables",

@@ -17,12 +17,16 @@ from ..protocol.shown import shown
 from ..transport.wire import Protocol, chosen
 from . import proxy as synchronous
 from .client import batches, locking, reference
+from .client.awaitable.iteration import Call, Items, Notifications
 from .client.awaitable.link import Link
 from .client.awaitable.reference import RemoteReference
 from .client.awaitable.slots import end_own
 from .client.awaitable.threads import in_thread, outcome
 from .client.reference import explained
 from .client.terms import checked_target, checked_timeout, checked_transport
+from .watching import watch
+
+__all__ = ["Call", "Items", "Notifications", "Proxy", "RemoteReference", "batch", "close", "lock", "watch"]
 
 
 @explained

@@ -22,7 +22,7 @@ from .client.remote import RemoteObject
 from .client.terms import no_proxy, remote_of
 
 if TYPE_CHECKING:
-    from .stubs.typing_helpers import Remote
+    from .stub.typing_helpers import Remote
 
 
 _agents: Leases[Agent] = Leases()
@@ -282,7 +282,7 @@ def stubs(proxy: RemoteReference | Remote) -> str:
         ConfigError: for anything but a proxy.
         CallTimeout, PeerLost: as `Agent.request`, when the server has been replaced.
     """
-    from .stubs.stubs import stub_text  # as seldom as this is used
+    from .stub.stubs import stub_text  # as seldom as this is used
 
     remote = remote_of(proxy)
     about: About = remote.about(remote.root)  # reads it again when another server is there now

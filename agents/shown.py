@@ -10,7 +10,7 @@ MOST = 200
 """Rows of a table; more are only counted."""
 
 
-def shown(title: object, *tables: str) -> str:
+def html_page(title: object, *tables: str) -> str:
     """A heading, and the tables below it."""
     return f"<div><code>{_escaped(title)}</code>{''.join(tables)}</div>"
 
@@ -20,7 +20,7 @@ def first_line(text: object) -> str:
     return str(text or "").strip().partition("\n")[0]
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table; nothing when it has no rows."""
     left = iter(rows)
     cells = [_row("td", each) for each in islice(left, MOST)]
@@ -44,8 +44,8 @@ def agent_page(self: Any) -> str:
     told = self.statistics()
     topics: Mapping[str, Mapping[str, Any]] = told["topics"]
     published, read = ("published", "subscribers", "dropped"), ("publisher", "topic", "received", "dropped")
-    return shown(
+    return html_page(
         repr(self),
-        table(("topic", *published), ([name, *map(row.get, published)] for name, row in topics.items())),
-        table(("reads", *read[1:]), (list(map(row.get, read)) for row in told["subscriptions"])),
+        html_table(("topic", *published), ([name, *map(row.get, published)] for name, row in topics.items())),
+        html_table(("reads", *read[1:]), (list(map(row.get, read)) for row in told["subscriptions"])),
     )

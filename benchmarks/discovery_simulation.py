@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from pzc.agents.naming.multicast import patience
+from pzc.agents import patience
 from pzc.discovery.announcer import UDP, Announcer
 from pzc.discovery.datagrams import Reader, Refusal, write
 from pzc.discovery.directory import Directory

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 from pzc import Protocol
-from pzc.agents.naming.multicast import HEARTBEATS
+from pzc.agents import HEARTBEATS
 from pzc.discovery.announcer import BEAT, BEAT_JITTER, Announcer
 from pzc.discovery.interfaces import chosen
 from pzc.discovery.multicast import Multicast

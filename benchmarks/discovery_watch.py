@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pzc.agents.naming import participants
-from pzc.agents.watch import acquire
+from pzc.agents import acquire, release
 from pzc.discovery.events import Event, Vanished
 
 
@@ -24,7 +23,7 @@ class Watch:
 
     def __exit__(self, *exc: object) -> None:
         self._participant.unlisten(self._on_event)
-        participants.release(self._participant)
+        release(self._participant)
 
     def _on_event(self, event: Event) -> None:
         self.lost += isinstance(event, Vanished)

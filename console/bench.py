@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
-from ..agents.client.terms import remote_of
-from ..agents.proxy import close
-from ..agents.serving import Server
+from ..agents import Server, close, remote_of
 from ..delivery.policies import block
 from ..protocol.errors import MemberRefused
 from ..shm import machine

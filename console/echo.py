@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from ..agents.signals import Signal
+from ..agents import Signal
 from ..transport.threads import waited
 
 ARRAY = 1 << 16

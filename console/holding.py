@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from ..agents.agent import Agent
-from ..agents.client.locking import lock
-from ..agents.client.terms import remote_of
+from ..agents import Agent, lock, remote_of
 from ..protocol.contents import as_table
 from ..protocol.errors import CallTimeout, LockLost
 from .options import Commands, add_agent, add_command, add_json, add_timeout, seconds

@@ -16,8 +16,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from ..agents.proxy import Proxy, close, lease
-from ..agents.serving import Server
+from ..agents import Proxy, Server, close, lease
 from ..lab import detached_program
 from ..lab.file import DEFAULT, LabFile, located, read_lab
 from ..lab.logs import LogReader

@@ -7,9 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..agents.naming import participants
-from ..agents.naming.unknown import obstacles
-from ..agents.watch import acquire, hear
+from ..agents import acquire, hear, obstacles, release
 from ..discovery.events import Process
 from ..discovery.names import Pattern
 from ..discovery.records import Entry
@@ -57,7 +55,7 @@ def run_ls(args: argparse.Namespace) -> int:
         processes = {process.process: process for process in participant.processes()}
         refused = participant.statistics()["last_refused"]
     finally:
-        participants.release(participant)
+        release(participant)
     rows = [_told(entry, processes) for entry in found if (entry.kind == "topic") == args.topics]
     if not args.topics and partition == settings["PZC_PARTITION"]:
         static = parse_peers(settings["PZC_PEERS"])

@@ -12,15 +12,18 @@ from inspect import signature
 from itertools import islice
 from typing import Any
 
-from ..agents.client.described import About
-from ..agents.client.pending import PendingCall
-from ..agents.client.reference import RemoteReference
-from ..agents.client.remote import RemoteObject
-from ..agents.client.streams import RemoteStream
-from ..agents.client.terms import remote_of
-from ..agents.proxy import Proxy, close
-from ..agents.stubs.kinds import declared
-from ..agents.watch import discover
+from ..agents import (
+    About,
+    PendingCall,
+    Proxy,
+    RemoteObject,
+    RemoteReference,
+    RemoteStream,
+    close,
+    declared,
+    discover,
+    remote_of,
+)
 from ..discovery.records import Entry
 from ..discovery.site import parse_peers
 from ..protocol.contents import as_list, as_table

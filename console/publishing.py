@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..agents.agent import Agent
+from ..agents import Agent
 from ..discovery.names import is_pattern
 from ..protocol.errors import ReceiveTimeout
 from ..transport.threads import waited

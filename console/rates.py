@@ -11,8 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from ..agents.agent import Agent
-from ..agents.notifications.subscription import Subscription
+from ..agents import Agent, Subscription
 from ..delivery.interests import ALL
 from ..delivery.meters import Intervals
 from ..delivery.policies import drop

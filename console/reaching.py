@@ -9,9 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from ..agents.agent import Agent
-from ..agents.proxy import Proxy, close, lease
-from ..agents.watch import discover
+from ..agents import Agent, Proxy, close, discover, lease
 from ..protocol.errors import CallTimeout, PeerLost, PzcError
 from ..protocol.peer import Peer
 from ..transport.endpoints import is_loopback, split

@@ -7,7 +7,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from ..agents.registry import Registry
+from ..agents import Registry
 from ..transport.endpoints import reached_here
 from .options import Commands, add_command, add_endpoint_file, add_json
 from .output import write_told

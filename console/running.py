@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from ..agents.agent import Agent
+from ..agents import Agent
 from ..transport.threads import waited
 from .output import write_whole
 

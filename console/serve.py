@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..agents.serving import Server
+from ..agents import Server
 from ..protocol.shown import hint
 from ..transport.endpoints import RANDOM_TCP
 from .options import Commands, add_command, add_endpoint_file, add_json

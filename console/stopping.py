@@ -6,9 +6,7 @@ import argparse
 import threading
 import time
 
-from ..agents.agent import Agent
-from ..agents.client.running import Running, cancel, cancel_of_key, running
-from ..agents.proxy import Proxy
+from ..agents import Agent, Proxy, Running, cancel, cancel_of_key, running
 from ..protocol.errors import CallTimeout, PzcError
 from ..protocol.peer import Peer
 from .options import Commands, add_agent, add_command, add_json, add_timeout

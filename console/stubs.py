@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..agents.proxy import stubs
+from ..agents import stubs
 from .options import Commands, add_agent, add_command, add_json, add_timeout
 from .output import write, write_json, write_whole
 from .reaching import proxy_of

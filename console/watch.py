@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from ..agents.agent import Agent
-from ..agents.notifications.subscription import Notification, Subscription
+from ..agents import Agent, Notification, Subscription
 from ..delivery.cursor import Cursor, Gap
 from ..delivery.interests import ALL
 from ..protocol.contents import as_table, ps_message, read_ps_message

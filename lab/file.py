@@ -42,7 +42,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin,
 
 import msgspec
 
-from ..agents.server.declared import check_poll
+from ..agents import check_poll
 from ..discovery.names import check_name, check_partition
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.keyring import check_private

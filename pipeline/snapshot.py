@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..agents.shown import shown, table
+from ..agents import html_page, html_table
 from ..protocol.errors import ConfigError, JournalError
 from . import missing, sql
 from .arrow import pc
@@ -77,7 +77,7 @@ class Tables(Mapping[str, ds.Dataset]):
 
     def _repr_html_(self) -> str:
         rows = ((name, len(files), ", ".join(stored(name).names)) for name, files in self._files.items())
-        return shown(f"tables in {self.directory}", table(("table", "files", "columns"), rows))
+        return html_page(f"tables in {self.directory}", html_table(("table", "files", "columns"), rows))
 
     def __getitem__(self, name: str) -> ds.Dataset:
         """One table.

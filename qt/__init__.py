@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..agents.client.member import Member
+from ..agents import Member
 from ..delivery.policies import Policy
 from ..protocol.errors import ConfigError
 from ..protocol.shown import shown
@@ -21,7 +21,7 @@ from .connection import Connection
 from .gui import gui
 
 if TYPE_CHECKING:
-    from ..agents.client.pending import PendingCall
+    from ..agents import PendingCall
 
 __all__ = ["Connection", "call", "connect"]
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..agents.signals import SlotList
+from ..agents import SlotList
 from ..delivery.policies import Policy
 from ..protocol import limits
 from .gui import Gui, is_gone

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from ...protocol.contents import as_table
 from ...protocol.shown import plain
-from ..stubs.kinds import declared
+from ..stub.kinds import declared
 
 Entry = dict[str, Any]
 

@@ -25,7 +25,7 @@ from ...protocol.references import Reference
 from ...protocol.values import PLAIN, is_class_of_values
 from ...transport.wire import Protocol
 from ..current import current
-from ..shown import first_line, shown, table
+from ..shown import first_line, html_page, html_table
 from .answers import REMOTE, Items
 from .described import About, Entry
 from .operations import CALLED, OPERATIONS, Operation, made_of, special
@@ -63,7 +63,7 @@ class _Signature:
         told = "" if instance is None else instance._proxy_signature()
         if not told:
             raise AttributeError("__signature__")
-        from ..stubs.signatures import signature_of
+        from ..stub.signatures import signature_of
 
         return signature_of(told)
 
@@ -252,7 +252,7 @@ class RemoteReference:
             (name + str(told.get("signature") or ""), told.get("kind", ""), first_line(told.get("doc")))
             for name, told in sorted(members.items())
         )
-        return shown(repr(self), table(("member", "kind", ""), rows)) if members else None
+        return html_page(repr(self), html_table(("member", "kind", ""), rows)) if members else None
 
     def __bool__(self) -> bool:
         return True

@@ -110,14 +110,16 @@ def _heard(participant: Participant, own: bool) -> str:
     if others and not names:
         text += f" {_count(others, 'datagram')} of other partitions."
     if skewed := told["counts"].get("skewed", 0):
-        text += f" {_count(skewed, 'datagram')} by a clock that is {off(told['skew'])}: set it right."
+        text += (
+            f" {_count(skewed, 'datagram')} by a clock that is {ahead_or_behind(told['skew'])}: set it right."
+        )
     for reason, count in told["refused"].items():
         if count:
             text += f" {_count(count, 'datagram')} {_REASONS.get(reason, f'refused ({reason})')}."
     return text
 
 
-def off(seconds: float) -> str:
+def ahead_or_behind(seconds: float) -> str:
     """By how much another machine's clock is ahead of this one's, for people."""
     return f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} this machine's"
 

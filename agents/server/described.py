@@ -39,7 +39,7 @@ from enum import Enum, EnumType
 from types import EllipsisType, ModuleType, NoneType, UnionType
 from typing import Any, cast
 
-from ..stubs.signatures import SourceText, parse_expression
+from ..stub.signatures import SourceText, parse_expression
 from .marks import given_of, marks_of
 
 logger = logging.getLogger("pzc.described")

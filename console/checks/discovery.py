@@ -9,9 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...agents.naming.discovering import MAX_SKEW
-from ...agents.naming.participants import site_of
-from ...agents.naming.unknown import off
+from ...agents import MAX_SKEW, ahead_or_behind, site_of
 from ...discovery.datagrams import Reader, Refusal, write
 from ...discovery.interfaces import Interface, chosen
 from ...discovery.multicast import Datagram, Multicast
@@ -207,7 +205,7 @@ def _clocks(listener: Listener) -> Iterator[Finding]:
     """Others whose clock is so far off that their names are not believed."""
     for other in listener.others.values():
         if listener.signs and abs(other.skew) > MAX_SKEW:
-            text = f"the clock of {other} is {off(other.skew)}: its names are not found from here"
+            text = f"the clock of {other} is {ahead_or_behind(other.skew)}: its names are not found from here"
             todo = "set the clocks of both machines right, as by chrony or ntpd"
             yield warning("multicast clocks", text, todo, seconds=round(other.skew, 1))
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...agents.agent import Agent
-from ...agents.client.peers import OFFSET_WORTH_TELLING_MS
+from ...agents import OFFSET_WORTH_TELLING_MS, Agent
 from ...discovery.site import parse_peers
 from ...protocol.contents import as_table
 from ...protocol.errors import (

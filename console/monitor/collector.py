@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from ...agents.agent import Agent
-from ...agents.watch import Watch, watch
+from ...agents import Agent, Watch, watch
 from ...discovery.names import Pattern, is_pattern
 from ...discovery.records import Entry
 from ...discovery.site import parse_peers

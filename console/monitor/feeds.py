@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from ...agents.notifications.subscription import Notification, Subscription
+from ...agents import Notification, Subscription
 from ...delivery.policies import drop, latest
 from ...protocol.errors import PzcError
 from .collector import Collector

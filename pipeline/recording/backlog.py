@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from ...agents.agent import Agent
-from ...agents.notifications.merged import Merged
-from ...agents.notifications.subscription import Subscription
+from ...agents import Agent, Merged, Subscription
 from ...protocol.errors import CallTimeout, PeerLost, PzcError
 
 ASK = 2.0

@@ -40,7 +40,7 @@ from .rows import Rows
 from .segments import BLOB_BYTES, prepare, remove_leftovers, write_segment, written
 
 if TYPE_CHECKING:
-    from ...agents.notifications.columns import Burst
+    from ...agents import Burst
     from ...protocol.notification import Notification
 
 log = logging.getLogger("pzc.journal")

@@ -21,7 +21,7 @@ from ...delivery.cursor import Gap
 from ..arrow import pa
 
 if TYPE_CHECKING:
-    from ...agents.notifications.columns import Burst, Missed
+    from ...agents import Burst, Missed
 
 Line = tuple[str, int, str]
 """Publisher, epoch and topic."""

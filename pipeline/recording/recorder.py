@@ -22,11 +22,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ...agents.agent import Agent
-from ...agents.notifications.columns import Burst, Missed
-from ...agents.notifications.filters import ANY
-from ...agents.notifications.subscription import Notification, Subscription
-from ...agents.server.audit_file import CALLS
+from ...agents import ANY, CALLS, Agent, Burst, Missed, Notification, Subscription
 from ...delivery.cursor import Gap
 from ...delivery.policies import Policy, drop, mailbox
 from ...protocol.errors import JournalError

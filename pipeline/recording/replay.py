@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...agents.agent import Agent
+from ...agents import Agent
 from ...delivery.cursor import Cursor
 from ...protocol.errors import CallTimeout, JournalError, ProtocolError
 from ...transport.threads import waited

@@ -15,7 +15,7 @@ from ..arrow import pa
 from ..schema import JOURNAL
 
 if TYPE_CHECKING:
-    from ...agents.notifications.columns import Burst
+    from ...agents import Burst
     from ...protocol.notification import Notification
 
 _OVERHEAD = 200

@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ...agents.agent import Agent
-from ...agents.notifications.columns import Burst, Missed
-from ...agents.notifications.subscription import Subscription
+from ...agents import Agent, Burst, Missed, Subscription
 from ...protocol.errors import PzcError, SubscriptionClosed
 from ..arrow import pa
 from ..recording.backlog import ASK, Named, kept, sources

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...agents.agent import Agent
+from ...agents import Agent
 from ...protocol.errors import PzcError
 from ...transport.threads import begin
 from ...transport.wire import Protocol

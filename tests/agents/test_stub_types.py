@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from pzc.agents.stubs.signatures import parse_expression
-from pzc.agents.stubs.stub_types import Types
+from pzc.agents.stub.signatures import parse_expression
+from pzc.agents.stub.stub_types import Types
 
 
 def _written(text: str, **names: str) -> str:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pzc.agents.stubs.stubs import stub_text
-from pzc.agents.stubs.typing_helpers import remote_method
+from pzc.agents.stub.stubs import stub_text
+from pzc.agents.stub.typing_helpers import remote_method
 
 from tests.effort import many
 

@@ -18,11 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, cast
 
-from ....agents.client.locking import Lock, lock
-from ....agents.client.reference import RemoteReference
-from ....agents.client.running import cancel
-from ....agents.client.terms import remote_of
-from ....agents.proxy import Proxy, close
+from ....agents import Lock, Proxy, RemoteReference, cancel, close, lock, remote_of
 from ....protocol.contents import as_list, as_table
 from ....protocol.errors import Refused, RemoteError
 from ....protocol.paths import Step, key_of, parse

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ....agents.server.audit import MASK, is_secret, masked_arguments, masked_keywords
-from ....agents.server.audit_file import AuditFile
+from ....agents import MASK, AuditFile, is_secret, masked_arguments, masked_keywords
 from ....protocol.contents import as_list, as_table
 
 logger = logging.getLogger("pzc.monitor")

@@ -15,8 +15,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ....agents.client.described import About
-from ....agents.stubs.kinds import declared
+from ....agents import About, declared
 from ....protocol.paths import Path, text
 from ..live import range_of, unit_of
 from ..watched import short

@@ -36,6 +36,7 @@ from .client.client import Client
 from .naming import participants
 from .naming.discovering import Participant, changed
 from .naming.naming import AGAIN
+from .naming.participants import release as release
 
 MOST = 10_000
 """Changes that wait for a reader, and calls that wait for the thread of the callbacks."""

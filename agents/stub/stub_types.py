@@ -55,7 +55,7 @@ FORMS = frozenset(
 )
 """Names of typing that mean nothing without brackets."""
 
-HELPERS = "pzc.agents.stubs.typing_helpers"
+HELPERS = "pzc.agents.stub.typing_helpers"
 """Module that has the types of remote members."""
 
 _PLAIN = {
