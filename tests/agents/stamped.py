@@ -16,8 +16,3 @@ def stamped(agent: Agent, content: object, number: int, age: float) -> Frames:
     stamp = Stamp(int((time.time() - age) * 1000), protocol.counter()(), protocol.epoch)
     made = protocol.codec.encode(agent.agent_id, "t", content, stamp=stamp, sequence=number)
     return [bytes(frame) for frame in made]
-
-
-def of_yesterday(agent: Agent, number: int) -> Frames:
-    """One that is a day old."""
-    return stamped(agent, "old", number, 86_400.0)
