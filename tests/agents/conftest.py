@@ -1,8 +1,7 @@
-"""What many of these tests ask for: worker processes, agents, streams, subscriptions without a publisher."""
+"""What many of these tests ask for: subscriptions without a publisher, and their threads."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,23 +9,7 @@ import pytest
 from pzc import Notification, Policy, Subscription, drop
 from pzc.transport.executor import Executor
 
-from tests.agents.scarcity import Scarcity
 from tests.agents.subscriptions import Blocked, Make
-
-
-@pytest.fixture
-def scarce(monkeypatch: pytest.MonkeyPatch) -> Scarcity:
-    """Every thread can be started, until one is named."""
-    start, names = threading.Thread.start, Scarcity()
-
-    def sometimes(self: threading.Thread) -> None:
-        if self.name.startswith(tuple(names)):
-            names.refused.set()
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    monkeypatch.setattr(threading.Thread, "start", sometimes)
-    return names
 
 
 @pytest.fixture

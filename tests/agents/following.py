@@ -8,7 +8,6 @@ from typing import Any
 
 from pzc import Agent, Policy, Protocol
 
-from tests.agents.inside import give_up_unix
 from tests.contract.rigs.peers import KEY, TIMEOUT
 from tests.contract.rigs.reading import Reading
 from tests.contract.rigs.workers import RANDOM_TCP, Worker
@@ -56,5 +55,5 @@ def following(
         if type:
             agent.advertise("t", type=type)
         if not lane:
-            give_up_unix(agent)
+            agent.loop.run(agent._answering.unix.stop_listening)
         yield Follower(agent)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import queue
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from pzc import Agent, Protocol
+from pzc import Protocol
 from pzc.agents.notifications.publishing import Publishing
 from pzc.agents.server.answering import Answering
 from pzc.protocol.keyring import Role
@@ -19,7 +18,7 @@ from pzc.transport.endpoints import RANDOM_TCP
 from pzc.transport.executor import Executor
 from pzc.transport.settings import load
 
-from tests.contract.rigs.peers import KEY, TIMEOUT
+from tests.contract.rigs.peers import TIMEOUT
 
 
 def nothing() -> None:
@@ -129,10 +128,3 @@ class InParts:
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
-
-
-@contextmanager
-def parts_and_reader() -> Iterator[tuple[InParts, Agent]]:
-    """Such a publisher, and an agent that reads."""
-    with InParts(Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
-        yield publisher, reader

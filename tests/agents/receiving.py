@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pzc.agents.notifications import receiver
 from pzc.agents.notifications.receiver import Receiver
-from pzc.transport.helpers import HELPERS
-
-from tests.contract.rigs.peers import TIMEOUT
 
 
 @contextmanager
@@ -21,22 +17,3 @@ def leased() -> Iterator[Receiver]:
         yield made
     finally:
         receiver.release(made)
-
-
-@contextmanager
-def busy_helpers() -> Iterator[threading.Event]:
-    """No helper has time until the event is set, or the block ends."""
-    begun, free = threading.Barrier(HELPERS + 1), threading.Event()
-
-    def wait() -> None:
-        begun.wait(TIMEOUT)
-        free.wait(TIMEOUT)
-
-    with leased() as received:
-        for _ in range(HELPERS):
-            received.helpers.submit(wait)
-        begun.wait(TIMEOUT)
-        try:
-            yield free
-        finally:
-            free.set()

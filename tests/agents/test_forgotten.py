@@ -9,7 +9,6 @@ import pytest
 
 from pzc import Agent, Policy, Protocol, Server, block, drop, lock, mailbox
 
-from tests.agents.inside import subscribers
 from tests.contract.rigs.calling import KEY, TIMEOUT, proxied, until
 from tests.contract.rigs.pairs import pair
 
@@ -62,5 +61,5 @@ def test_a_publisher_remembers_no_topic_that_a_reader_left(policy: Policy) -> No
         reader.subscribe(publisher.rep_endpoint, "stays", policy=policy, transport="unix")
         for number in range(5):
             reader.subscribe(publisher.rep_endpoint, f"t{number}", policy=policy, transport="unix").close()
-        (link,) = subscribers(publisher).links.values()
+        (link,) = publisher._publishing.subscribers.links.values()
         until(lambda: list(link._readers) == ["stays"])

@@ -38,3 +38,13 @@ def test_a_loan_reaches_broadcast_subscribers_too(agent: Agent) -> None:
 def test_a_loan_holds_no_objects(agent: Agent) -> None:
     with pytest.raises(LocalProtocolError, match="objects"), agent.loan("t", 3, object):
         raise AssertionError
+
+
+def test_a_loan_that_failed_publishes_nothing(agent: Agent) -> None:
+    inbox = Inbox()
+    with Agent() as other:
+        other.subscribe(agent.rep_endpoint, "t", inbox)
+        with pytest.raises(ZeroDivisionError), agent.loan("t", SHAPE, int) as array:
+            array[:] = 1 // 0
+        assert agent.publish("t", "next") == 1
+        assert inbox.next().content == "next"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import random
 from collections.abc import Callable
 
 import pytest
@@ -168,3 +169,54 @@ def test_a_publisher_that_stays_away_is_lost_once_and_heard_again_when_it_return
         monkeypatch.undo()
         assert lost.empty()
         assert len(subscription.gaps) == 1
+
+
+@pytest.mark.usefixtures("beside_originals")
+def test_a_replayed_notification_of_the_original_dialect_is_refused_too() -> None:
+    original = Protocol(KEY, dialect="PZC00", accept=["PZC00"])
+    with (
+        Elsewhere(protocol=original) as publisher,
+        Agent(protocol=Protocol(KEY)) as reader,
+        Forwarder(publisher.pub_endpoint, lambda _, frames: [frames] * 3) as forwarder,
+    ):
+        publisher.advertised = forwarder.endpoint
+        subscription = reader.subscribe(publisher.rep_endpoint, "t")
+        assert publisher.wait_for_subscribers("t", 1, TIMEOUT)
+        for number in range(20):
+            publisher.publish("t", number)
+        publisher.publish("t", "end")
+        assert [subscription.recv(TIMEOUT).content for _ in range(21)] == [*range(20), "end"]
+        assert reader.counters["refused_ReplayedMessage"] >= 40
+        subscription.close()
+
+
+def test_junk_and_what_has_no_signature_are_refused_and_the_next_notification_arrives() -> None:
+    unsigned, random_ = Protocol(""), random.Random(4711)
+
+    def forge(frames: Frames) -> Frames:
+        _, sender, topic, sequence, _ = frames[0].decode().split("+")
+        return [bytes(each) for each in unsigned.encode(sender, topic, "forged", sequence=int(sequence))]
+
+    def junk(_: int, frames: Frames) -> list[Frames]:
+        prefix = frames[0][: frames[0].rindex(b"+t+") + 3]
+        return [
+            forge(frames),
+            [prefix + random_.randbytes(50)],
+            [prefix, *(random_.randbytes(100) for _ in range(9))],
+            [prefix + b"9" * 3_000, *frames[1:]],
+            [frames[0] + b"\xff\xfe", *frames[1:]],
+            [*frames[:4], b""],
+            *([*frames[:at], random_.randbytes(len(frames[at])), *frames[at + 1 :]] for at in range(1, 5)),
+            frames,
+        ]
+
+    with Elsewhere(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
+        with Forwarder(publisher.pub_endpoint, junk) as forwarder:
+            publisher.advertised = forwarder.endpoint
+            subscription = reader.subscribe(publisher.rep_endpoint, "t")
+            for number in range(50):
+                publisher.publish("t", number)
+            assert [subscription.recv(TIMEOUT).content for _ in range(50)] == list(range(50))
+            assert (subscription.gaps, balance(subscription)) == ([], 50)
+            assert reader.counters["notifications_refused"] == 500
+            assert reader.request(publisher.rep_endpoint, "ping") == "pong"

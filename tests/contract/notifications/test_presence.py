@@ -11,10 +11,13 @@ from pzc import (
     Protocol,
 )
 
+from tests.contract.rigs.listening import Watched
+from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import (
     KEY,
     TIMEOUT,
     Elsewhere,
+    Forwarder,
     in_place_of,
 )
 
@@ -74,3 +77,42 @@ def test_lost_is_told_once_and_only_to_its_subscriptions(
     publisher.publish("c", "here")
     assert subscription.recv(TIMEOUT).content == "here"
     assert told.empty()
+
+
+class Behind(Watched, Elsewhere):
+    """A publisher behind a forwarder, that tells when its filters changed."""
+
+
+def test_a_publisher_that_comes_back_in_time_is_not_lost(reader: Agent) -> None:
+    told: list[object] = []
+    with Behind(protocol=Protocol(KEY)) as publisher:
+        heard = lambda: publisher.wait_for_subscribers("t", 1, 0)  # noqa: E731
+        with Forwarder(publisher.pub_endpoint, lambda _, frames: [frames]) as forwarder:
+            publisher.advertised = forwarder.endpoint
+            subscription = reader.subscribe(publisher.rep_endpoint, "t")
+            subscription.on_lost = told.append
+            publisher.publish("t", "before")
+            assert subscription.recv(TIMEOUT).content == "before"
+        publisher.wait_until(lambda: not heard())
+        publisher.publish("t", "meanwhile")
+        with Forwarder(publisher.pub_endpoint, lambda _, frames: [frames], forwarder.endpoint):
+            publisher.wait_until(heard)
+            publisher.publish("t", "after")
+            assert subscription.recv(TIMEOUT).content == "after"
+            assert (subscription.gaps, told) == ([Gap(publisher.epoch, 2, 2)], [])
+            subscription.close()
+
+
+def test_subscriptions_follow_a_publisher_to_another_pub_endpoint(reader: Agent) -> None:
+    first = Agent(protocol=Protocol(KEY))
+    rep = first.rep_endpoint
+    subscriptions = [reader.subscribe(rep, topic) for topic in ("t", "t", "*")]
+    first.stop()
+    with in_place_of(first, Agent, rep, protocol=Protocol(KEY)) as second:
+        assert second.pub_endpoint != first.pub_endpoint
+        wait_until(lambda: all(each.gaps for each in subscriptions))
+        assert second.wait_for_subscribers("t", 1, TIMEOUT)
+        second.publish("t", "here")
+        assert [each.recv(TIMEOUT).content for each in subscriptions] == ["here"] * 3
+        for each in subscriptions:
+            each.close()
