@@ -25,7 +25,7 @@ from ...protocol.contents import PS, SEQUENCES, control, is_word, ps_message, re
 from ...protocol.errors import CallTimeout, ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.link_messages import LinkMessage
-from ...protocol.message import Facts, Identity, Message
+from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
 from ...protocol.signing import Suite
@@ -36,7 +36,6 @@ from ...transport.stream import Stream
 from ...transport.timers import LATE
 from ...transport.transport import Transport
 from ...transport.wire import Protocol as Wire
-from ..here import LocalCalls
 
 GMAC = "aes256-gmac"
 
@@ -234,7 +233,7 @@ class Connection(Sealed):
     Attributes:
         note: what was told last of the call that runs.
         proved: a reply has come over it.
-        unread: what is held until its peer has read what was posted; empty when it has.
+        unread: what is held until its peer has read what was posted.
         used: it was given back since it was last found idle.
         since: when it was found idle, in monotonic seconds.
     """
@@ -286,7 +285,7 @@ class Connection(Sealed):
         exchange.asked, exchange.sent = "", False
         exchange.send(content, deadline, serializer=serializer_of(content))
         exchange.sent = True
-        self.unread.update((id(each), each) for each in (None, *keeps))
+        self.unread.update((id(each), each) for each in keeps)
 
     def exchange(self, content: object, deadline: float, abort: threading.Event) -> Answer:
         """The reply to a request.
@@ -329,32 +328,6 @@ class Connection(Sealed):
         self._exchange.close()
         self.unread.clear()
         self._exchange.otherwise = refuse  # else the two hold each other
-
-
-class LocalConnection:
-    """The way to a server of this process; any number of threads use it at once.
-
-    Args:
-        local: runs what can run now.
-        peer: the server.
-    """
-
-    kind = "inproc"
-    msgid = asking = ""
-    sent = True
-    note: dict[str, Any] | None = None
-
-    def __init__(self, local: LocalCalls, peer: Peer) -> None:
-        self.peer = peer
-        identity = Identity(peer.key_id, peer.agent_id)
-        facts = Facts(PZC01, Kind.REPLY, peer.agent_id, "", None, local.trusted, identity)
-        self._message = Message(facts, "", None, local.serializer, b"")
-        self._call = local.call
-
-    def exchange(self, content: Any, deadline: float, abort: threading.Event) -> Answer:
-        """As `Connection.exchange`; with `NOT_NOW` as content when it has to take another way."""
-        answer = self._call(content)
-        return answer, self._message, answer[1] if answer.__class__ is tuple and len(answer) == 3 else ""
 
 
 def serializer_of(content: object) -> str | None:

@@ -90,7 +90,7 @@ class ServedObject:
         agent: who asks.
         peer: who is there now.
         timeout: default of a call in seconds.
-        transport: default of a call, one of `TRANSPORTS`; None for that of the settings.
+        transport: default of a call, ``auto``, ``unix`` or ``tcp``; None for that of the settings.
 
     Attributes:
         server: id of the agent that the endpoint was last known to belong to.
@@ -110,6 +110,8 @@ class ServedObject:
         self.timeout = timeout
         self.hide_traceback: bool = agent.settings["PZC_HIDE_TRACEBACK"]
         self.transport: str = transport or agent.settings["PZC_TRANSPORT"]
+        if self.transport == "inproc":  # which is of notifications
+            self.transport = "auto"
         self.server = peer.agent_id
         self.abort = AbortSignal(self.client.closed)
         self.exclusive = Exclusive()
