@@ -92,7 +92,7 @@ class Stranger:
             sequence=self._sequence,
         )  # fmt: skip
 
-    def open(self, frames: list[Buffer], *, proved: bool = False) -> Message:
+    def open(self, frames: list[Buffer]) -> Message:
         """See `Sealing`."""
         receiver = self._own if self._dialect == PZC01 else ""
         message = self._protocol.open(frames, Kind.REPLY, receiver=receiver, judge_time=False)
@@ -158,8 +158,6 @@ class Sealed:
             asks=True, binding=self.binding, suite=Suite.AES256_GMAC if gmac else None,
             serializer=self._serializer, abilities=abilities(codec),
             arrays=peer.tells("serializers", "buffers"),
-            allocate=None if stream is None else stream.allocate,
-            proves=None if stream is None else stream.proves,
         )  # fmt: skip
 
     def seal(self, content: object) -> list[Buffer]:
@@ -172,14 +170,14 @@ class Sealed:
             content, time_ns() // 1_000_000, self.count(), serializer=serializer_of(content)
         )
 
-    def open(self, frames: list[Buffer], *, proved: bool = False) -> Message:
+    def open(self, frames: list[Buffer]) -> Message:
         """A verified reply.
 
         Raises:
             SignatureError, RemoteProtocolError: for one that cannot be taken.
         """
         try:
-            return self._session.open(frames, proved=proved)
+            return self._session.open(frames)
         except ProtocolError as error:
             return self._read_other(frames, error)
 

@@ -19,7 +19,7 @@ from pzc.transport.stream import INLINE, Stream
 
 from tests.contract.rigs.calling import TIMEOUT
 from tests.transport.piping import HUGE, Link, descriptors, wait_until_writable, writable
-from tests.transport.streaming import LARGE, NEVER, message, soon
+from tests.transport.streaming import NEVER, message, soon
 
 pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="descriptors come over Unix sockets")
 
@@ -133,10 +133,6 @@ def test_a_reader_that_takes_no_answers_is_given_up(
     assert link.pipe.gone
     with pytest.raises(PeerLost):
         link.answer()
-
-
-def test_nothing_of_a_link_is_signed_by_its_length_only(link: Link) -> None:
-    assert not link.exchange.stream.proves(link.exchange.stream.allocate(LARGE))
 
 
 def test_threads_that_share_a_pipe_do_not_mix_their_messages(link: Link) -> None:
