@@ -142,7 +142,7 @@ class ServedObject:
         if self._closed:
             self._refuse_closed()
         try:
-            if self.exclusive.used:
+            if self.exclusive.held:
                 self.exclusive.begin_call(options)
             return self.client.call(self, action, options, terms, abort)
         except SerializerRefused as error:
@@ -156,7 +156,7 @@ class ServedObject:
         """As `request`, without waiting; never blocks. The future of a one-way call ends when it was sent."""
         if self._closed:
             self._refuse_closed()
-        relies = self.exclusive.used and self.exclusive.begin_call(options)
+        relies = self.exclusive.held and self.exclusive.begin_call(options)
         try:
             future = self.client.submit(self, action, options, terms)
         except BaseException:

@@ -347,7 +347,7 @@ class Dispatcher:
         if action in _UNLOCKED or member.urgent or exposed is None:
             return
         if token or not exposed.only_looks(action, options, member):
-            self._presence.check(call.caller, token, exposed.only_reads(action, options), options.get("as"))
+            self._presence.check(call.caller, token, exposed.only_reads(action, options))
 
     def _after_cancel(self, call: Call) -> None:
         set_current(call.following())  # until `_perform` ends
