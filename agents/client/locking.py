@@ -71,8 +71,8 @@ def lock(
 
     Calls of all others, and the next items of their generators, are refused with `LockedBy` meanwhile.
     The holder is the proxy, whatever thread it is used in: within it the lock may be taken again, and is free
-    when it was given back as often. A call of another thread that is on its way while the lock is taken or given
-    back may be refused. A holder that dies loses it.
+    when it was given back as often. A call of another thread that is on its way while the lock is taken or
+    given back may be refused. A holder that dies loses it.
 
     Args:
         proxy: whose calls go on; other proxies of the same object are others.
