@@ -20,7 +20,7 @@ Calls, beside the original's actions::
     action, options                                  reply
     "batch", {"calls": [[action, options], ...]}     "batch", {"results": [...], "raised": error or None}
     "exec" of a generator method                     "stream", {"id": stream id}
-    "next", {"id": stream id, "credit": n}           "items", {"items": [...], "done": bool, "raised": ...}
+    "next", {"id": stream id}                        "items", {"items": [one], "done": bool, "raised": ...}
     any, with "lock": token                          as without; the call relies on that lock
     any, with "oneway": True                         none
 

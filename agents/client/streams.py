@@ -102,7 +102,7 @@ class RemoteStream(Stays, Iterator[Any]):
             raise StopIteration
 
     def _options(self) -> dict[str, Any]:
-        return {"id": self._id, "credit": 1}
+        return {"id": self._id}
 
     def _take(self, answer: object) -> None:
         if not isinstance(answer, Items):

@@ -83,8 +83,8 @@ class Reader:
         assert action == "stream", options
         return options["id"]
 
-    def next(self, stream_id: object, credit: object) -> tuple[str, Any]:
-        return self.ask("next", id=stream_id, credit=credit)
+    def next(self, stream_id: object) -> tuple[str, Any]:
+        return self.ask("next", id=stream_id)
 
     def drop(self, stream_id: object) -> Any:
         return self.agent.request(self._endpoint, {"pzc": "drop", "id": stream_id}, TIMEOUT)
