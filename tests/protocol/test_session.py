@@ -303,6 +303,14 @@ def test_what_the_wire_cannot_carry_is_an_error() -> None:
 frame = st.binary(max_size=60)
 
 
+def test_only_large_contents_of_a_bound_connection_are_signed_with_gmac() -> None:
+    ends = pair()
+    for size, suite in ((1, Suite.HMAC_SHA256), (2 * LARGE, Suite.AES256_GMAC), (1, Suite.HMAC_SHA256)):
+        frames = ends.ask(b"x" * size)
+        assert frames[4][0] == suite
+        assert ends.answering.open(frames).decode() == b"x" * size
+
+
 @every_suite
 @given(data=st.data())
 def test_junk_raises_nothing_but_protocol_errors(suite: Suite | None, data: st.DataObject) -> None:

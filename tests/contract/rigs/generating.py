@@ -38,11 +38,6 @@ class Source:
         yield 1
         raise ValueError("out of paper")
 
-    def large(self) -> Iterator[bytes]:
-        while True:
-            self.made.append(1)
-            yield bytes(1 << 20)
-
     def block(self) -> Iterator[int]:
         try:
             yield 0
