@@ -15,7 +15,7 @@ class Caller(NamedTuple):
     Attributes:
         key: proven name of the key; empty without keys.
         agent: agent id of the caller, or REP endpoint of an original Pizco.
-        host: where it is: ``unix`` on the same host, ``local`` in the same process, ``tcp`` elsewhere.
+        host: where it is: ``unix`` on the same host, ``tcp`` elsewhere.
         user: user id on the same host; None elsewhere.
     """
 

@@ -66,8 +66,7 @@ class Proxy(RemoteReference):
     Args:
         target: REP endpoint or name of the server.
         timeout: of every call in seconds; default ``PZC_TIMEOUT``, else 30.
-        transport: how calls travel: ``auto``, ``inproc``, ``unix`` or ``tcp``; default
-            ``PZC_TRANSPORT``, else ``auto``.
+        transport: how calls travel: ``auto``, ``unix`` or ``tcp``; default ``PZC_TRANSPORT``, else ``auto``.
         protocol: default `Protocol`, which reads the ``PZC_`` variables.
 
     It can be sent: as an argument, as a result, and in what holds it. What arrives is a proxy of the same

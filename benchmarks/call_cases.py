@@ -194,14 +194,6 @@ CASES = (
     _no_cliff("no-cliff", "compiled", compiled=True, async_limit=3.0),
     _no_cliff("no-cliff-python", "plain Python", compiled=False, async_limit=1.5),
     CallCase(
-        "add-inproc",
-        "`add(1, 2)`, same process",
-        "us",
-        "latency",
-        _ours("pzc_inproc", server="", keyring=False),
-        bars=(*_not_slower(), Bar("ours", limit=5.0)),
-    ),
-    CallCase(
         "echo-unix",
         "echo of a 16 MiB array, same host",
         "us",

@@ -18,7 +18,7 @@ from benchmarks.call_servers import AUTHKEY, Manager, receive_all
 from benchmarks.children import Parent
 from benchmarks.functions import COUNT, Functions
 from benchmarks.jobs import JOBS, Client
-from benchmarks.sample import Bench, add_frames, array
+from benchmarks.sample import add_frames, array
 
 if TYPE_CHECKING:
     import zmq
@@ -80,15 +80,6 @@ def _pzc(endpoint: str, call: Callable[[Any], Callable[[], Any]]) -> Client:
 
     proxy = Proxy(endpoint)
     return Client(call(proxy), is_three, close=lambda: close(proxy))
-
-
-def pzc_inproc(address: str) -> Client:
-    """Ours, with the server in the same process."""
-    from pzc import Server
-
-    server = Server(Bench())
-    client = pzc_add(server.rep_endpoint)
-    return Client(client.call, client.right, close=lambda: (client.close(), server.stop()))
 
 
 def pzc_echo(endpoint: str, transport: str = "auto") -> Client:
@@ -221,7 +212,7 @@ def unix_echo(address: str) -> Client:
 
 
 CLIENTS = {
-    "pzc": pzc_add, "pzc_tcp": partial(pzc_add, transport="tcp"), "pzc_inproc": pzc_inproc,
+    "pzc": pzc_add, "pzc_tcp": partial(pzc_add, transport="tcp"),
     "pzc_locked": pzc_locked, "pzc_nested": pzc_nested, "pzc_kwargs": pzc_kwargs, "pzc_async": pzc_async,
     "pzc_4_kib": pzc_4_kib, "pzc_echo": pzc_echo, "pzc_echo_tcp": partial(pzc_echo, transport="tcp"),
     "pzc_ping": pzc_ping, "managers": managers, "pyro5": pyro5, "rpyc": rpyc, "zmq_add": zmq_add,

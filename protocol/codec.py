@@ -203,7 +203,6 @@ class Codec:
         offset_ms: int = 0,
         window: ReplayWindow | None = None,
         seen: SeenSignatures | None = None,
-        by_reference: bool = False,
     ) -> Message:
         """Verify five frames; nothing is decoded.
 
@@ -216,7 +215,6 @@ class Codec:
             offset_ms: sender's clock minus this clock, as the handshake measured it.
             window: replay memory for PZC01; None leaves it unjudged.
             seen: replay memory for signed PZC00.
-            by_reference: the content came by a way that only its sender can write to.
 
         Raises:
             FrameError, VersionError, SignatureError, StaleMessage, ReplayedMessage,
@@ -241,11 +239,7 @@ class Codec:
         sealer = incoming.sealer
         if sealer is None or sealer.epoch != stamp.epoch:
             sealer = incoming.sealer_of(stamp.epoch)
-        tag = proof[1 : incoming.tag_end]
-        if by_reference:
-            sealer.open(stamp, header, name, msgid_frame, signing.Reference(len(content)), tag)
-        else:
-            content = sealer.open(stamp, header, name, msgid_frame, content, tag)
+        content = sealer.open(stamp, header, name, msgid_frame, content, proof[1 : incoming.tag_end])
         if known is None:
             self._incoming.keep(shared, incoming)
         incoming.sealer = sealer

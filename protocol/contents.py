@@ -20,9 +20,8 @@ Calls, beside the original's actions::
     action, options                                  reply
     "batch", {"calls": [[action, options], ...]}     "batch", {"results": [...], "raised": error or None}
     "exec" of a generator method                     "stream", {"id": stream id}
-    "next", {"id": stream id, "credit": n}           "items", {"items": [...], "done": bool, "raised": ...}
+    "next", {"id": stream id}                        "items", {"items": [one], "done": bool, "raised": ...}
     any, with "lock": token                          as without; the call relies on that lock
-    any, with "as": token                            as without; sent by the proxy of that token
     any, with "oneway": True                         none
 
 The first two are the only ones allowed without the receiver's agent id under the signature: they

@@ -297,12 +297,6 @@ class Limits:
     """Topics of one agent that are announced."""
 
     # Shared memory and what is remembered
-    shared_blocks: int = 8
-    """Blocks of one writer on one connection; so many messages can be held by its reader without a copy."""
-
-    shared_bytes: int = 512 << 20
-    """Bytes of all blocks of one writer on one connection."""
-
     free_bytes: int = 128 << 20
     """Bytes of blocks that one writer keeps although nobody uses them."""
 

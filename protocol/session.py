@@ -29,12 +29,12 @@ Whatever does not hold raises a ProtocolError and leaves the session as it was. 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Any
 
 from . import ids, pickles, serializers, signing
-from .buffers import Allocate, Outside
+from .buffers import Outside
 from .codec import FRESH_MS, Codec, stale, too_large
 from .contents import is_bulky
 from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
@@ -51,7 +51,7 @@ REFERENCES = 2
 
 _OWN_SIZE = 32
 _LOW = (1 << 30) - 1
-_NONE, _HMAC, _GCM = Suite.NONE, Suite.HMAC_SHA256, Suite.AES256_GCM
+_NONE, _HMAC, _GMAC = Suite.NONE, Suite.HMAC_SHA256, Suite.AES256_GMAC
 _PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 Terms = tuple[bytes, bytes, bytes, tuple[bytes, bytes, int], tuple[bytes, bytes, int]]
@@ -77,8 +77,6 @@ class Session:
         serializer: of requests; default the codec's.
         abilities: bits that tell in each request what this end can read, such as `ARRAYS`.
         arrays: the answering end reads ``buffers``; what the asking end reads stands in its requests.
-        allocate: gives memory for large contents, see `Codec.encode`.
-        proves: tells whether the connection itself proves a content, see `Codec.encode`.
 
     Attributes:
         facts: of all messages that are received.
@@ -100,8 +98,6 @@ class Session:
         serializer: str | None = None,
         abilities: int = 0,
         arrays: bool = False,
-        allocate: Allocate | None = None,
-        proves: Callable[[Buffer], bool] | None = None,
     ) -> None:
         asker = own if asks else peer
         answerer = peer if asks else own
@@ -115,7 +111,7 @@ class Session:
         self._start = start = format_header(PZC01, answerer.agent_id, "", 0)[:-2]
         self._own, self._size = slice(len(start), len(start) + _OWN_SIZE), len(start) + _OWN_SIZE + 1
         self.serializer = serializer or codec.serializer
-        self.arrays, self._allocate, self._proves = arrays, allocate, proves
+        self.arrays = arrays
         self._forced, self._names = codec.suite if own.key else None, dict[bytes, str]()
         self._out = self._direction_out(suite or _HMAC)
         self._in = self._direction_in(codec.suite or suite or _HMAC, peer.epoch)
@@ -131,8 +127,6 @@ class Session:
         *,
         binding: str = "",
         serializer: str | None = None,
-        allocate: Allocate | None = None,
-        proves: Callable[[Buffer], bool] | None = None,
     ) -> Session:
         """The end that answers; it knows its peer by a first request, which `Codec.open` has verified.
 
@@ -143,16 +137,15 @@ class Session:
             request: the first one; its counter is the `last`.
             binding: as for the class.
             serializer: of the plain messages of both ends, see `terms`; default the codec's.
-            allocate: as for the class.
-            proves: as for the class.
         """
         signer, stamp = request.signer, request.stamp
         if request.kind is not Kind.REQUEST or stamp is None:
             raise LocalProtocolError("a session begins with a PZC01 request")
+        large = binding and request.suite == _GMAC  # as only large ones are there, see `seal`
         session = cls(
             codec, Party(agent_id, epoch, signer), Party(request.sender, stamp.epoch, signer),
-            asks=False, binding=binding, suite=Suite(request.suite) if request.suite else None,
-            serializer=serializer, abilities=request.sequence, allocate=allocate, proves=proves,
+            asks=False, binding=binding, suite=None if large else Suite(request.suite) or None,
+            serializer=serializer, abilities=request.sequence,
         )  # fmt: skip
         session.last = stamp.counter
         return session
@@ -181,11 +174,13 @@ class Session:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        direction = self._out
-        if answers is not None and direction.suite != (self._forced or answers.suite):
-            direction = self._direction_out(Suite(answers.suite))
+        direction, suite = self._out, self._forced or (self.suite if answers is None else answers.suite)
         name, body = packed or self.pack(content, serializer, answers)
         size, high, low = len(body), counter >> 30, counter & _LOW
+        if size > LARGE and suite == _HMAC and self.binding and self._forced is None:
+            suite = _GMAC  # which is quicker for them; over a Unix socket every peer knows it
+        if direction.suite != suite:
+            direction = self._direction_out(Suite(suite))
         if size > self.codec.max_content or ms >> 48:
             raise ids.no_time(ms) if ms >> 48 else too_large(size, self.codec.max_content)
         if answers is None:
@@ -195,10 +190,7 @@ class Session:
             msgid = answers.msgid.encode()
             header = self._start + HEX % (ms, high, 0x80000000 | low, direction.epoch) + b"+"
         frame_1, stamp = name.encode(), new_stamp(Stamp, (ms, counter, direction.epoch))
-        if size > LARGE and self._proves is not None and self._proves(body):
-            tag, _ = direction.seal(stamp, header, frame_1, msgid, signing.Reference(size))
-        else:
-            tag, body = direction.seal(stamp, header, frame_1, msgid, body)
+        tag, body = direction.seal(stamp, header, frame_1, msgid, body)
         return [header, frame_1, body, msgid, direction.head + tag + direction.tail]
 
     def pack(
@@ -206,31 +198,27 @@ class Session:
     ) -> tuple[str, Buffer]:
         """The serializer and bytes of a content, to be sealed later; arguments and errors as `seal`."""
         if answers is None:
-            name, arrays, suite = serializer or self.serializer, self.arrays, self._out.suite
+            name, arrays = serializer or self.serializer, self.arrays
         else:
-            name, arrays, suite = serializer or answers.serializer, answers.sequence & ARRAYS, answers.suite
+            name, arrays = serializer or answers.serializer, answers.sequence & ARRAYS
         if name != "pickle":
-            return name, serializers.encode(name, content, self._memory(suite))
+            return name, serializers.encode(name, content)
         outside = Outside() if arrays else None
         try:
             if content.__class__ is tuple and is_bulky(content):
                 found = pickles.pieces(content, _PROTOCOL, outside)
                 if not outside:
-                    return name, pickles.joined(found, self._memory(suite))
-                return "buffers", outside.beside(b"".join(found), self._memory(suite))
+                    return name, pickles.joined(found, None)
+                return "buffers", outside.beside(b"".join(found), None)
             body: Buffer = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
-            return ("buffers", outside.beside(body, self._memory(suite))) if outside else (name, body)
+            return ("buffers", outside.beside(body, None)) if outside else (name, body)
         except Exception as error:
             raise serializers.inexpressible("pickle", error) from error
-
-    def _memory(self, suite: int) -> Allocate | None:
-        return None if (self._forced or suite) == _GCM else self._allocate
 
     def open(
         self,
         frames: Sequence[Any],  # not Buffer: all but the content are bytes
         *,
-        proved: bool = False,
         now_ms: int | None = None,
         offset_ms: int = 0,
         window: ReplayWindow | None = None,
@@ -239,7 +227,6 @@ class Session:
 
         Args:
             frames: as received: bytes, but for the content.
-            proved: the content came by a way that only its sender can write to.
             now_ms: Unix time in milliseconds, to judge a request on a connection that is not bound.
             offset_ms: the sender's clock minus this clock.
             window: replay memory for the same.
@@ -272,11 +259,9 @@ class Session:
         number = int(own[:24], 16)
         counter = (number >> 32 & 0xFFF) << 30 | number & _LOW
         stamp, tag = new_stamp(Stamp, (number >> 48, counter, direction.epoch)), proof[1 : direction.tag_end]
-        if direction.hmac and not proved:
+        if direction.hmac:
             if not compare_digest(direction.seal(stamp, header, name, msgid, body)[0], tag):
                 raise mismatch()
-        elif proved:
-            direction.open(stamp, header, name, msgid, signing.Reference(size), tag)
         else:
             body = direction.open(stamp, header, name, msgid, body, tag)
         if not self.asks:

@@ -144,26 +144,6 @@ def covered(
     return b"".join((start, lengths, names, header, serializer, msgid, content))
 
 
-class Reference(bytes):
-    """Stands in for a content whose bytes the transport proves: its length is covered, marked, and no byte.
-
-    The mark keeps a message with such a content apart from one whose bytes went the way of the others.
-    """
-
-    MARK = 1 << 62
-
-    size: int
-
-    def __new__(cls, size: int) -> Reference:
-        """Args: size in bytes of the content."""
-        made = super().__new__(cls)
-        made.size = size
-        return made
-
-    def __len__(self) -> int:
-        return self.MARK | self.size
-
-
 @dataclass(slots=True, repr=False)
 class Sealer(ABC):
     """Seals and opens what one epoch of a sender tells one receiver, with one suite and key.

@@ -11,14 +11,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from typing import TYPE_CHECKING
-
-from ..protocol.lazily import Lazily
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazily("numpy")
 
 _SEAL_FUTURE_WRITE = 0x10  # Python names it from 3.13 on
 
@@ -29,16 +21,14 @@ class Block:
     Attributes:
         fd: descriptor to hand to readers; -1 after `close`.
         size: bytes.
-        address: where the buffer begins in this process.
         buffer: all of it, writable; gone after `close`.
     """
 
-    __slots__ = ("address", "buffer", "fd", "size")
+    __slots__ = ("buffer", "fd", "size")
 
     def __init__(self, fd: int, buffer: memoryview) -> None:
         self.fd = fd
         self.size = buffer.nbytes
-        self.address = address_of(buffer)
         self.buffer = buffer
 
     @classmethod
@@ -68,12 +58,6 @@ class Block:
             os.close(self.fd)
             self.fd = -1
             self.buffer = memoryview(b"")
-
-
-def address_of(buffer: bytes | bytearray | memoryview) -> int:
-    """Where a contiguous buffer begins in this process."""
-    address: int = np.frombuffer(buffer, np.uint8).__array_interface__["data"][0]
-    return address
 
 
 def capacity(fd: int) -> int:

@@ -67,16 +67,14 @@ class Slot:
         size: bytes of the content.
         fd: descriptor of the block, the ring's; valid while it is written or leased.
         buffer: writable, ``size`` bytes; released when the slot is published or abandoned.
-        address: where the content begins in this process.
     """
 
-    __slots__ = ("_open", "address", "block", "buffer", "fd", "size")
+    __slots__ = ("_open", "block", "buffer", "fd", "size")
 
     def __init__(self, entry: _Entry, size: int) -> None:
         self.block = entry.block_id
         self.size = size
         self.fd = entry.block.fd
-        self.address = entry.block.address
         self.buffer = memoryview(entry.lent)[:size]
         self._open = True
 
@@ -122,8 +120,6 @@ class Ring:
     Args:
         buffers: blocks that may be written or leased at once.
         max_bytes: of all blocks together.
-        kept: how many of those used last are kept however large they are; the last one however long.
-        lately: allocations without it after which a free one is let go.
 
     Attributes:
         lossy: more blocks, for readers that nobody waits for.
@@ -136,8 +132,6 @@ class Ring:
         self,
         buffers: int = BUFFERS,
         max_bytes: int = MAX_BYTES,
-        kept: int = KEPT,
-        lately: int = LATELY,
     ) -> None:
         if buffers < 1:
             raise ValueError(f"a ring has at least one buffer, not {buffers}")
@@ -146,7 +140,6 @@ class Ring:
         self.full = False
         self.refused = self._retired = 0
         self._max_bytes = max_bytes
-        self._kept, self._lately = kept, lately
         self._entries: dict[int, _Entry] = {}
         self._free: dict[int, _Entry] = {}  # the one that was given back last comes last
         self._free_bytes = 0
@@ -359,15 +352,15 @@ class Ring:
         self._free[entry.block_id], entry.turn = entry, self._turn
         self._free_bytes += entry.block.size
         oldest = next(iter(self._free.values()))
-        if self._free_bytes > limits.current.free_bytes or self._turn - oldest.turn > self._lately:
+        if self._free_bytes > limits.current.free_bytes or self._turn - oldest.turn > LATELY:
             self._trim()
 
     def _trim(self) -> None:
         """Let go of what is not worth keeping, the one longest unused first."""
         free, excess = list(self._free.values()), self._free_bytes - limits.current.free_bytes
         for left, each in zip(range(len(free) - 1, -1, -1), free, strict=True):
-            late = self._turn - each.turn > self._lately
-            if (excess > 0 and left >= self._kept) or (late and (left or not self._kept)):
+            late = self._turn - each.turn > LATELY
+            if (excess > 0 and left >= KEPT) or (late and left):
                 excess -= each.block.size
                 self._let_go(each)
 

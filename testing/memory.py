@@ -9,7 +9,7 @@ from time import monotonic
 
 from ..protocol.errors import AgentClosed, CallTimeout, FrameError, LocalProtocolError, PeerLost
 from ..protocol.frames import Buffer, check_frames
-from ..transport.transport import Transport, plain_memory
+from ..transport.transport import Transport
 
 _SLICE = 0.05  # a waiting thread looks so many seconds later whether its agent was stopped
 
@@ -18,8 +18,6 @@ class _End:
     """One end of a pair; ``other`` is set by `memory_pair`."""
 
     other: _End
-
-    referred = False
 
     def __init__(self, peer: str, bound: int, changed: threading.Condition) -> None:
         self.peer = peer
@@ -69,10 +67,6 @@ class _End:
             if left <= 0:
                 return
             self._changed.wait(min(left, _SLICE))
-
-    def allocate(self, size: int) -> bytearray | memoryview:
-        """Plain memory."""
-        return plain_memory(size)
 
     def idle(self) -> bool:
         """False when an end was closed, or a message waits that nobody asked for."""

@@ -32,7 +32,6 @@ IMPORTABLE = ("benchmarks", "examples", "tests")
 WHEEL = frozenset({
     "test_house.py",
     "contract/calls/test_aio.py",
-    "contract/calls/test_inproc.py",
     "contract/calls/test_process.py",
     "contract/calls/test_server.py",
     "contract/calls/test_stubs_checked.py",

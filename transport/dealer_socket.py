@@ -35,7 +35,6 @@ from .endpoints import (
 )
 from .parts import MORE, NOW, WITHOUT_COPY, send_part, send_parts
 from .timers import LATE
-from .transport import plain_memory
 
 logger = logging.getLogger("pzc.requests")
 
@@ -74,8 +73,6 @@ class DealerSocket:
     Raises:
         PeerLost: when no descriptor is left for a socket, or nobody can be at such an endpoint.
     """
-
-    referred = False
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
         self.endpoint = endpoint
@@ -249,10 +246,6 @@ class DealerSocket:
             "nobody answers there; is its machine on, does a firewall let it through, or is the agent "
             "suspended, as by Ctrl-Z?"
         )
-
-    def allocate(self, size: int) -> bytearray | memoryview:
-        """Plain memory; `send` hands it to libzmq without a copy when it is large."""
-        return plain_memory(size)
 
     def idle(self) -> bool:
         """False when its peer has gone, even if somebody is there again, or sent what nobody asked for.

@@ -39,7 +39,7 @@ class Sealing(Protocol):
         packed: tuple[str, Buffer] | None = None,
     ) -> list[Buffer]: ...
 
-    def open(self, frames: list[Buffer], *, proved: bool = False) -> Message: ...  # noqa: D102
+    def open(self, frames: list[Buffer]) -> Message: ...  # noqa: D102
 
 
 Otherwise = Callable[[list[Buffer], ProtocolError], Message | None]
@@ -161,16 +161,15 @@ class Exchange:
             PeerLost, CallTimeout, AgentClosed, RemoteProtocolError: see `Transport`.
             ProtocolError: what `otherwise` raises.
         """
-        transport = self.transport
         while True:
-            message = self.opened(transport.receive(deadline, closed), proved=transport.referred)
+            message = self.opened(self.transport.receive(deadline, closed))
             if message is not None:
                 return message
 
-    def opened(self, frames: list[Buffer], *, proved: bool = False) -> Message | None:
+    def opened(self, frames: list[Buffer]) -> Message | None:
         """A message that came, verified; None for one of which `otherwise` has taken care."""
         try:
-            return self.session.open(frames, proved=proved)
+            return self.session.open(frames)
         except ProtocolError as error:
             return self.otherwise(frames, error)
 

@@ -8,8 +8,8 @@ Both use one socket::
     stream    taken and judged by the session       lane, unless much or descriptors were read ahead
     either    the connection is over                PeerLost, AgentClosed
 
-What is sent goes through the lane when it is small, in the lane's serializer, and the stream has neither
-notes to take along nor somebody else who writes; through the stream otherwise.
+What is sent goes through the lane when it is small, in the lane's serializer, and nobody else writes
+to the stream; through the stream otherwise.
 """
 
 from __future__ import annotations
@@ -179,8 +179,7 @@ class Laned(UnixExchange):
         self, packed: tuple[str, Buffer], answers: Message | None, *, pushed: bool = False
     ) -> bytes | None:
         """What the lane would send for a content that was expressed; None when it is none for it, or now."""
-        stream = self.stream
-        if not pushed and (stream.notes or stream.diverted):
+        if self.stream.diverted and not pushed:
             return None
         name, body = packed
         if name != self._name or type(body) is not bytes or len(body) > LIMIT:
@@ -245,7 +244,7 @@ class Laned(UnixExchange):
         """Take one message from the stream, and go back to the lane with what was read too far."""
         session, stream = self.session, self.stream
         frames = stream.receive(deadline, closed)
-        message = self.opened(frames, proved=stream.referred)
+        message = self.opened(frames)
         self._lane.last = session.last
         self._turn_to_lane()
         if message is not None:

@@ -1,13 +1,6 @@
-"""Stream: five frames over a connected Unix stream socket, large contents beside it in shared memory.
+"""Stream: five frames over a connected Unix stream socket; the layout of a message stands in `.framing`.
 
-The layout of a message stands in `.framing`.
-
-A content over `INLINE` bytes lies in a block (`Lending`) if the sender can have one, and else goes inline.
-The descriptor of a block goes with the first message that uses it, as SCM_RIGHTS. Notes come with whatever
-message goes next, and take effect before its content is looked at.
-
-A descriptor of which only the content tells what it is (flag 8) waits for `Stream.take_descriptor` until the
-next message is received.
+A descriptor that comes with a message waits for `Stream.take_descriptor` until the next message is received.
 """
 
 from __future__ import annotations
@@ -29,16 +22,11 @@ from .descriptors import Descriptors
 from .framing import (
     CARRYING,
     HEAD,
-    IN_BLOCK,
     INLINE,
     PLAIN,
-    PROVED,
-    WITH_FD,
     check_head,
-    checked,
     compose,
 )
-from .lending import Lending
 from .transport import plain_memory
 from .unix import NO_WAIT, QUICK, RECEIVING, SENDING, UnixEnd
 
@@ -65,25 +53,17 @@ class Stream(UnixEnd):
     Args:
         socket: connected, SOCK_STREAM.
         peer: whom error messages name.
-        blocks: large contents may go in shared memory, where there is any.
 
     Attributes:
-        referred: the content that was received last lay in a block, which only its sender can write.
-        inlined: contents over `INLINE` bytes that went over the socket because no block was to be had.
-        notes: that go with the message that is sent next.
         diverted: all that is sent is written by what `divert` was given.
         on_rest: called before the rest of a message is received, which may have to be waited for.
         take_descriptor: gives the descriptor that came with the message received last, the caller's from
             now on; -1 without one.
     """
 
-    def __init__(self, socket: sockets.socket, peer: str = "the peer", *, blocks: bool = True) -> None:
+    def __init__(self, socket: sockets.socket, peer: str = "the peer") -> None:
         super().__init__(socket, peer)
-        self.inlined = 0
-        self.referred = False
         self._send_bytes, self._receive_bytes = socket.send, socket.recvmsg
-        self._lending = Lending(peer, blocks=blocks)
-        self.notes = self._lending.notes
         self._rest, self._at = b"", 0
         self._fds = Descriptors()
         self.take_descriptor = self._fds.take
@@ -92,25 +72,23 @@ class Stream(UnixEnd):
         self._inside = False
 
     def send(self, frames: Sequence[Buffer], deadline: float) -> None:
-        """Send five frames; a large content that does not come from `allocate` is copied once.
+        """Send five frames.
 
         Raises:
             LocalProtocolError, PeerLost, CallTimeout, AgentClosed: see `Transport`.
         """
         self._sending = True
         try:
-            if len(frames) != 5 or len(frames[2]) > INLINE or self.notes or self._ended:
-                self._send_any(frames, deadline)
-                return
-            (data,) = compose(frames)
+            data, *more = compose(frames)
             try:
-                sent = self._send_bytes(data, NO_WAIT)
+                sent = 0 if more or self._ended else self._send_bytes(data, NO_WAIT)
             except TimeoutError:  # of a signal's handler: it may have gone
                 raise
             except OSError:
                 sent = 0
             if sent != len(data):
-                self._push(memoryview(data)[sent:], deadline)
+                for piece in (memoryview(data)[sent:], *more):
+                    self._push(memoryview(piece), deadline)
         except LocalProtocolError:
             raise
         except BaseException:
@@ -122,7 +100,7 @@ class Stream(UnixEnd):
                 self._release()
 
     def receive(self, deadline: float, closed: threading.Event | None = None) -> list[Buffer]:
-        """The next five frames; a content from a block is a private, writable view.
+        """The next five frames.
 
         Raises:
             PeerLost, CallTimeout, AgentClosed, RemoteProtocolError: see `Transport`.
@@ -157,7 +135,7 @@ class Stream(UnixEnd):
     def send_many(self, messages: Sequence[Sequence[Buffer]], deadline: float) -> None:
         """Send messages, with as few writes as their sizes allow; errors as `send`."""
         pieces = [compose(frames) for frames in messages]
-        if self.notes or self.diverted or any(len(each) > 1 for each in pieces):
+        if self.diverted or any(len(each) > 1 for each in pieces):
             for frames in messages:
                 self.send(frames, deadline)
             return
@@ -176,18 +154,6 @@ class Stream(UnixEnd):
     def received(self) -> list[Buffer] | None:
         """The next message when it came whole with the last one, and has all its bytes in it; else None."""
         return None if self._ended else self._next()
-
-    def allocate(self, size: int) -> bytearray | memoryview:
-        """Writable memory for a content: of a block when it is large and there is one.
-
-        After `send` its bytes must not be written again.
-        """
-        view = self._lending.allocate(size)
-        return plain_memory(size) if view is None else view
-
-    def proves(self, content: Buffer) -> bool:
-        """True for a content in memory of `allocate` that the reader will see and nobody else can write."""
-        return not (self._ended or self.diverted) and self._lending.holds(content)
 
     def divert(self, send: Send) -> None:
         """Have all that is sent from now on sent by ``send``, which uses `write_now`; nobody may send now."""
@@ -246,7 +212,6 @@ class Stream(UnixEnd):
 
     def _let_go(self) -> None:
         super()._let_go()
-        self._lending.close()
         self._fds.close()
 
     def _next(self) -> list[Buffer] | None:
@@ -268,38 +233,13 @@ class Stream(UnixEnd):
         self._at = e
         if e == len(data):
             self._rest, self._at = b"", 0
-        self.referred = False
         return [data[at:a], data[a:b], data[d:e], data[b:c], data[c:d]]
 
-    def _send_any(self, frames: Sequence[Buffer], deadline: float) -> None:
-        parts = checked(frames)
-        content = parts.pop(2)
-        large = len(content) > INLINE
-        proved = PROVED if large and self.proves(content) else 0
-        placed = self._lending.place(content) if large and not self._ended else None
-        self.inlined += large and placed is None
-        block_id, fd = placed or (0, -1)
-        kind = PLAIN if placed is None else (IN_BLOCK if fd < 0 else WITH_FD) | proved
-        notes = self._lending.take_notes()
-        head = _pack(kind, *map(len, parts), len(content), block_id | len(notes) << 32)
-        tail = struct.pack(f"<{len(notes)}i", *notes)
-        if large and placed is None:
-            self._push(memoryview(b"".join((head, *parts))), deadline)
-            self._push(memoryview(content), deadline)
-            self._push(memoryview(tail), deadline)
-        else:
-            inline = b"" if large else content
-            self._push(memoryview(b"".join((head, *parts, inline, tail))), deadline, fd)
-
-    def _push(self, data: memoryview, deadline: float, fd: int = -1) -> None:
-        """Send all of it; a descriptor goes with the first byte."""
-        rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, struct.pack("i", fd))] if fd >= 0 else []
+    def _push(self, data: memoryview, deadline: float) -> None:
+        """Send all of it."""
         while data:
-            if rights:
-                attempt = partial(self._socket.sendmsg, [data[:_PIECE]], rights, NO_WAIT)
-            else:
-                attempt = partial(self._send_bytes, data[:_PIECE], NO_WAIT)
-            data, rights = data[self._wait(SENDING, attempt, deadline) :], []
+            attempt = partial(self._send_bytes, data[:_PIECE], NO_WAIT)
+            data = data[self._wait(SENDING, attempt, deadline) :]
 
     def _read(self, deadline: float, closed: threading.Event | None) -> list[Buffer]:
         """The next message in whatever pieces it comes."""
@@ -307,18 +247,11 @@ class Stream(UnixEnd):
         self._fds.withdraw()
         kind, a, b, c, d, e, extra = _unpack(self._take(_HEAD_SIZE, deadline, closed))
         self._inside = True
-        block_id, count = extra & 0xFFFF_FFFF, extra >> 32
-        check_head(kind, (a, b, c, d, e), block_id, count)
-        self.referred, kind = bool(kind & PROVED), kind & ~PROVED
+        check_head(kind, (a, b, c, d, e), extra)
         front = self._take(a + b + c + d, deadline, closed)
-        content: Buffer = b""
-        if not block_id:
-            content = self._take(e, deadline, closed) if e <= INLINE else self._fill(e, deadline, closed)
-        self._lending.heed(struct.unpack(f"<{count}i", self._take(4 * count, deadline, closed)))
+        content = self._take(e, deadline, closed) if e <= INLINE else self._fill(e, deadline, closed)
         if kind == CARRYING:
             self._fds.offer()
-        elif block_id:
-            content = self._lending.content_of(block_id, e, self._fds if kind == WITH_FD else None)
         if self._at == len(self._rest):
             self._rest, self._at = b"", 0
             if self._fds.waiting:

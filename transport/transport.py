@@ -42,7 +42,6 @@ class Transport(Protocol):
     receive     CallTimeout            no message until the deadline
     receive     AgentClosed            ``closed`` was set, or this end closed, during the wait
     receive     RemoteProtocolError    the other side broke the rules of the transport
-    allocate    -                      never; without shared memory it is plain memory
     idle        -                      never
     close       -                      never; again does nothing
     ==========  =====================  ==========================================================
@@ -53,22 +52,12 @@ class Transport(Protocol):
     gave stays as it is for as long as it is held.
     """
 
-    referred: bool
-    """The content that was received last came by a way that only its sender can write to."""
-
     def send(self, frames: Sequence[Buffer], deadline: float) -> None:
         """Send five frames, or queue them where they surely go while the peer lives."""
         ...
 
     def receive(self, deadline: float, closed: threading.Event | None = None) -> list[Buffer]:
         """The next five frames, looking at ``closed`` a few times a second while it waits."""
-        ...
-
-    def allocate(self, size: int) -> bytearray | memoryview:
-        """Writable memory of ``size`` bytes for a large content, which `send` then need not copy.
-
-        After `send` its bytes must not be written again.
-        """
         ...
 
     def idle(self) -> bool:

@@ -207,7 +207,6 @@ class Protocol:
         offset_ms: int = 0,
         window: ReplayWindow | None = None,
         seen: SeenSignatures | None = None,
-        by_reference: bool = False,
     ) -> Message:
         """Verify five frames now; arguments and errors as `Codec.open`."""
         return self.codec.open(
@@ -218,7 +217,6 @@ class Protocol:
             offset_ms=offset_ms,
             window=window,
             seen=seen,
-            by_reference=by_reference,
         )
 
     def format(

@@ -121,7 +121,7 @@ class Client(Exchanges):
             if self.known(ref.endpoint) is None and ref.follower is not None:
                 self.reach(ref.here, seconds)  # it may have moved with its name
             answer, message, word = self.exchange(
-                ref.endpoint, content, seconds, started, transport, ref.abort, here=True
+                ref.endpoint, content, seconds, started, transport, ref.abort
             )
         if message.facts.sender != ref.server:
             ref.notice(reply_of(message, answer))

@@ -25,7 +25,7 @@ from ...protocol.contents import PS, SEQUENCES, control, is_word, ps_message, re
 from ...protocol.errors import CallTimeout, ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.link_messages import LinkMessage
-from ...protocol.message import Facts, Identity, Message
+from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
 from ...protocol.signing import Suite
@@ -36,7 +36,6 @@ from ...transport.stream import Stream
 from ...transport.timers import LATE
 from ...transport.transport import Transport
 from ...transport.wire import Protocol as Wire
-from ..here import LocalCalls
 
 GMAC = "aes256-gmac"
 
@@ -93,7 +92,7 @@ class Stranger:
             sequence=self._sequence,
         )  # fmt: skip
 
-    def open(self, frames: list[Buffer], *, proved: bool = False) -> Message:
+    def open(self, frames: list[Buffer]) -> Message:
         """See `Sealing`."""
         receiver = self._own if self._dialect == PZC01 else ""
         message = self._protocol.open(frames, Kind.REPLY, receiver=receiver, judge_time=False)
@@ -159,8 +158,6 @@ class Sealed:
             asks=True, binding=self.binding, suite=Suite.AES256_GMAC if gmac else None,
             serializer=self._serializer, abilities=abilities(codec),
             arrays=peer.tells("serializers", "buffers"),
-            allocate=None if stream is None else stream.allocate,
-            proves=None if stream is None else stream.proves,
         )  # fmt: skip
 
     def seal(self, content: object) -> list[Buffer]:
@@ -173,14 +170,14 @@ class Sealed:
             content, time_ns() // 1_000_000, self.count(), serializer=serializer_of(content)
         )
 
-    def open(self, frames: list[Buffer], *, proved: bool = False) -> Message:
+    def open(self, frames: list[Buffer]) -> Message:
         """A verified reply.
 
         Raises:
             SignatureError, RemoteProtocolError: for one that cannot be taken.
         """
         try:
-            return self._session.open(frames, proved=proved)
+            return self._session.open(frames)
         except ProtocolError as error:
             return self._read_other(frames, error)
 
@@ -234,7 +231,7 @@ class Connection(Sealed):
     Attributes:
         note: what was told last of the call that runs.
         proved: a reply has come over it.
-        unread: what is held until its peer has read what was posted; empty when it has.
+        unread: what is held until its peer has read what was posted.
         used: it was given back since it was last found idle.
         since: when it was found idle, in monotonic seconds.
     """
@@ -286,7 +283,7 @@ class Connection(Sealed):
         exchange.asked, exchange.sent = "", False
         exchange.send(content, deadline, serializer=serializer_of(content))
         exchange.sent = True
-        self.unread.update((id(each), each) for each in (None, *keeps))
+        self.unread.update((id(each), each) for each in keeps)
 
     def exchange(self, content: object, deadline: float, abort: threading.Event) -> Answer:
         """The reply to a request.
@@ -329,32 +326,6 @@ class Connection(Sealed):
         self._exchange.close()
         self.unread.clear()
         self._exchange.otherwise = refuse  # else the two hold each other
-
-
-class LocalConnection:
-    """The way to a server of this process; any number of threads use it at once.
-
-    Args:
-        local: runs what can run now.
-        peer: the server.
-    """
-
-    kind = "inproc"
-    msgid = asking = ""
-    sent = True
-    note: dict[str, Any] | None = None
-
-    def __init__(self, local: LocalCalls, peer: Peer) -> None:
-        self.peer = peer
-        identity = Identity(peer.key_id, peer.agent_id)
-        facts = Facts(PZC01, Kind.REPLY, peer.agent_id, "", None, local.trusted, identity)
-        self._message = Message(facts, "", None, local.serializer, b"")
-        self._call = local.call
-
-    def exchange(self, content: Any, deadline: float, abort: threading.Event) -> Answer:
-        """As `Connection.exchange`; with `NOT_NOW` as content when it has to take another way."""
-        answer = self._call(content)
-        return answer, self._message, answer[1] if answer.__class__ is tuple and len(answer) == 3 else ""
 
 
 def serializer_of(content: object) -> str | None:

@@ -40,10 +40,9 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
-from ..here import NOT_NOW
 from . import inside
 from .abort import AbortSignal
-from .connection import Answer, Connection, LocalConnection
+from .connection import Answer, Connection
 from .notes import NotRun, late, note_in
 from .peers import Peers
 from .pool import Pool, Pools
@@ -130,7 +129,7 @@ class Exchanges(ABC):
 
     def exchange(
         self, endpoint: str, content: Any, seconds: float, started: float, transport: str,
-        abort: AbortSignal, *, here: bool = False, recover: bool = True,
+        abort: AbortSignal, *, recover: bool = True,
     ) -> Answer:  # fmt: skip
         """The reply to a request.
 
@@ -141,7 +140,6 @@ class Exchanges(ABC):
             started: when that began, in monotonic seconds.
             transport: as `Pool.take`.
             abort: ends the wait.
-            here: a server of this process may be called directly.
             recover: ask for the result when the connection breaks; an idempotent call is sent again instead.
 
         Raises:
@@ -150,12 +148,12 @@ class Exchanges(ABC):
         if self.unusable:
             raise AgentClosed(self.unusable)
         deadline, again = started + seconds, False
-        connection: Connection | LocalConnection | None = None
+        connection: Connection | None = None
         try:
             peer = self.known(endpoint) or self._meet(endpoint, deadline)
             while True:
                 pool = self._find(endpoint) or self._pools.of(endpoint)
-                connection = pool.take(peer, transport, deadline, here)
+                connection = pool.take(peer, transport, deadline)
                 try:
                     found = inside.exchange(connection, content, deadline, abort, self._call_off)
                 except BaseException as error:
@@ -169,11 +167,7 @@ class Exchanges(ABC):
                     pool.give(connection)
                 if found[2]:  # no refusal
                     return found
-                answer, message, _ = found
-                if answer is NOT_NOW:
-                    here = False
-                    continue
-                reply = reply_of(message, answer)
+                reply = reply_of(found[1], found[0])
                 if reply.refusal is None:
                     return found
                 if again and reply.sender == peer.agent_id:
@@ -189,7 +183,7 @@ class Exchanges(ABC):
             raise
 
     def _may_have_run(
-        self, error: BaseException, pool: Pool, connection: Connection | LocalConnection, content: Any,
+        self, error: BaseException, pool: Pool, connection: Connection, content: Any,
         transport: str, abort: AbortSignal,
     ) -> TypeGuard[PeerLost]:  # fmt: skip
         """Close the connection of a request that failed, and say what becomes of that; raises what ends it.
@@ -219,7 +213,7 @@ class Exchanges(ABC):
             (pool.give if unsent else pool.discard)(connection)
             del error  # its traceback holds this frame
 
-    def _call_off(self, connection: Connection | LocalConnection, content: Any) -> None:
+    def _call_off(self, connection: Connection, content: Any) -> None:
         """Nobody waits for a call any more."""
         call = read_ps_message(content)
         if call is None or connection.peer.dialect == PZC00:
@@ -228,7 +222,7 @@ class Exchanges(ABC):
         if not (isinstance(options, dict) and cast("dict[str, Any]", options).get("detached")):
             self.tell(connection.peer, {"pzc": "cancel", "id": connection.asking})
 
-    def _what_runs(self, connection: Connection | LocalConnection) -> dict[str, Any] | None:
+    def _what_runs(self, connection: Connection) -> dict[str, Any] | None:
         """What a call's server tells of it, which over a Unix connection is asked for."""
         with contextlib.suppress(PzcError):
             until = time.monotonic() + _ASKED
@@ -299,12 +293,10 @@ class Exchanges(ABC):
             pool = self._pools.of(endpoint)
             while True:
                 connection = pool.take(peer, chosen, deadline)
-                assert isinstance(connection, Connection)
                 try:
                     other = self._other(connection, started, deadline)
                     if other is None:
                         connection.post(content, deadline, keeps)
-                        pool.posted = connection
                 except BaseException as error:
                     if self._may_have_run(error, pool, connection, None, chosen, self.closed):
                         raise

@@ -54,15 +54,14 @@ class Exclusive:
 
     Attributes:
         token: what tells this holder from others with the same key and agent.
-        used: True from the first `acquire` on. A request without the token then says as whom it comes
-            (``as``), so that one sent by another thread while the lock is taken or given back is not
-            refused because of this very lock. Only those on their way at the first `acquire` may be.
+        held: requests carry the token. Those of other threads that are on their way when it is taken do not,
+            and may be refused.
         lost: a call has heard that the server does not know of this lock any more.
     """
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
-        self.used = self.lost = self._held = False
+        self.held = self.lost = False
         self._count = 0
         self._owner = ""
         self._mutex = threading.RLock()  # `release` tells who has not got it
@@ -75,11 +74,10 @@ class Exclusive:
     def begin_call(self, options: dict[str, Any]) -> bool:
         """Say in the options of a call that it relies on the lock; True when it does, until `end_call`."""
         with self._counting:
-            held = self._held
-            options["lock" if held else "as"] = self.token
-            if held:
+            if self.held:
+                options["lock"] = self.token
                 self._running[id(options)] = options
-            return held
+            return self.held
 
     def end_call(self, options: dict[str, Any]) -> None:
         """A call that carried the token is over, or was not begun; any thread."""
@@ -103,7 +101,6 @@ class Exclusive:
             self._enter(served.timeout + terms["wait"])
             if self.lost or not self._count:
                 peer = served.need("be locked")
-                self.used = True
                 self._take(served, peer, {"pzc": "lock", "token": self.token, "by": _who(), **terms})
             self._count += 1
             return self._owner
@@ -132,7 +129,7 @@ class Exclusive:
             if not isinstance(exc, Refused):
                 self._withdraw(served)
             raise
-        self._owner, self._held, self.lost = owner, True, False
+        self._owner, self.held, self.lost = owner, True, False
 
     def _withdraw(self, served: Served) -> None:
         """The lock may have been granted in an answer that was lost: give that one back.
@@ -174,12 +171,12 @@ class Exclusive:
         try:
             self._enter(served.timeout)
             self._count = max(0, self._count - 1)
-            if self._count or not self._held:
+            if self._count or not self.held:
                 return
             deadline = time.monotonic() + served.timeout
             try:
                 with self._calls:
-                    self._held, self._returning = False, True
+                    self.held, self._returning = False, True
                     self._calls.wait_for(lambda: not self._running, served.timeout)
                     self._returning = False
                     self._running.clear()  # nobody waits for it again
@@ -199,13 +196,13 @@ class Exclusive:
                 pass
 
     def _forget(self) -> None:
-        self._held = self.lost = False
+        self.held = self.lost = False
         let_go, self._let_go = self._let_go, _nothing
         let_go()
 
     def drop(self, served: Served) -> None:
         """Give it back without waiting: the proxy is being closed."""
-        if self._held:
+        if self.held:
             self._count = 0
             self._forget()
             self._withdraw(served)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..current import current
-from .connection import Answer, Connection, LocalConnection
+from .connection import Answer, Connection
 
-CallOff = Callable[["Connection | LocalConnection", Any], object]
+CallOff = Callable[[Connection, Any], object]
 
 
 def exchange(
-    connection: Connection | LocalConnection, content: Any, deadline: float, abort: threading.Event,
+    connection: Connection, content: Any, deadline: float, abort: threading.Event,
     call_off: CallOff,
 ) -> Answer:  # fmt: skip
     """As `Connection.exchange`; when the call that is being executed here is cancelled, this one is told.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol.errors import ConfigError, PzcError
@@ -19,9 +18,7 @@ logger = logging.getLogger("pzc.proxy")
 
 
 class Lock(Stays):
-    """A lock that is held; made by `lock`. Leave its ``with`` block, or `release` it.
-
-    Entered again before it was left, by whatever thread, it is held until it was left as often.
+    """A lock that is held; made by `lock`. Enter it once with ``with``, and leave that, or `release` it.
 
     Attributes:
         owner: how the server calls the holder.
@@ -30,16 +27,8 @@ class Lock(Stays):
     def __init__(self, proxy: RemoteReference | Remote, terms: dict[str, Any]) -> None:
         self._proxy = proxy
         self._remote = remote_of(proxy)
-        self._terms = terms
-        self.owner = ""
-        self._held = self._entered = 0  # how often
-        self._counting = threading.Lock()
-        self._acquire()
-
-    def _acquire(self) -> None:
-        self.owner = self._remote.exclusive.acquire(self._remote, self._terms)
-        with self._counting:
-            self._held += 1
+        self.owner = self._remote.exclusive.acquire(self._remote, terms)
+        self._held, self._entered = True, False
 
     def release(self) -> None:
         """Give it back; without effect when it was given back already.
@@ -48,32 +37,19 @@ class Lock(Stays):
             CallTimeout, PeerLost: when the server could not be told; the lock then ends with its time
                 to live.
         """
-        self._give_back(0)
-
-    def _give_back(self, left: int) -> None:
-        with self._counting:
-            self._entered = max(0, self._entered - left)
-            back = self._held > self._entered * left  # a block that was left leaves it to those around it
-            self._held -= back
-        if back:
+        held, self._held = self._held, False
+        if held:
             self._remote.exclusive.release(self._remote)
 
     def __enter__(self) -> Lock:
-        with self._counting:
-            self._entered += 1
-            again = self._entered > self._held
-        if again:
-            try:
-                self._acquire()
-            except BaseException:
-                with self._counting:
-                    self._entered -= 1
-                raise
+        if self._entered:
+            raise ConfigError("this lock was entered already: take another with lock(proxy)")
+        self._entered = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
-            self._give_back(1)
+            self.release()
         except PzcError as exc:
             if error is None:
                 raise
@@ -94,8 +70,9 @@ def lock(
     """Take the lock of a served object, for a ``with`` block; it is held when this returns.
 
     Calls of all others, and the next items of their generators, are refused with `LockedBy` meanwhile.
-    Within the proxy it may be taken again; it is free when it was given back as often. A holder that dies
-    loses it.
+    The holder is the proxy, whatever thread it is used in: within it the lock may be taken again, and is free
+    when it was given back as often. A call of another thread that is on its way while the lock is taken or
+    given back may be refused. A holder that dies loses it.
 
     Args:
         proxy: whose calls go on; other proxies of the same object are others.

@@ -126,7 +126,7 @@ class Patterns:
         Args:
             timeout: of each use in seconds; None leaves it.
             idempotent: True sends a call again whose reply was lost, until its timeout; None leaves it.
-            transport: ``auto``, ``inproc``, ``unix`` or ``tcp``; None leaves it.
+            transport: ``auto``, ``unix`` or ``tcp``; None leaves it.
             detached: True lets a call go on when its caller is gone; `attach` fetches it. None leaves it.
 
         Raises:

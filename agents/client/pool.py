@@ -3,8 +3,7 @@
 ::
 
     transport   first                            else
-    auto        this process, idle or new unix   idle or new tcp
-    inproc      as auto, in this process         PeerLost
+    auto        idle or new unix                 idle or new tcp
     unix        idle or new unix                 PeerLost
     tcp         idle or new tcp                  -
 
@@ -35,9 +34,8 @@ from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
 from ...transport.timers import until_next
 from ...transport.wire import Protocol
-from ..here import served
 from .abort import AbortSignal
-from .connection import Connection, LocalConnection, Sealed
+from .connection import Connection, Sealed
 from .dialling import settle
 
 MAX_IDLE = 8
@@ -57,42 +55,30 @@ class Pool:
 
     Attributes:
         users: how many hold the peer.
-        posted: over which a one-way call went last, which the next call may not overtake.
     """
 
     def __init__(self, pools: Pools, endpoint: str) -> None:
         self.users = 0
-        self.posted: Connection | None = None
         self._pools = pools
         self._idle: dict[str, list[Connection]] = {"unix": [], "tcp": []}
         self._unix, self._tcp = self._idle["unix"], self._idle["tcp"]
         self._without_unix = ""
-        self._met: Peer | None = None
-        self._here: LocalConnection | None = None
         # Over inproc nothing tells that the peer was replaced, and a new socket costs little.
         self._room = 0 if pools.closed or endpoint.startswith("inproc://") else MAX_IDLE
 
-    def take(
-        self, peer: Peer, transport: str, deadline: float, here: bool = False
-    ) -> Connection | LocalConnection:
+    def take(self, peer: Peer, transport: str, deadline: float) -> Connection:
         """The best connection to a peer, by the deadline; give it back with `give` or `discard`.
 
         Args:
             peer: who is there.
             transport: as in the module's docstring.
             deadline: in monotonic seconds.
-            here: it may be one of this process, which takes only what is usual.
 
         Raises:
             AgentClosed: when the agent was stopped.
             PeerLost: when there is no such way.
         """
         if transport != "tcp":
-            posted, self.posted = self.posted, None
-            if here and transport != "unix" and not (posted and posted.unread):
-                local = self._here if self._met is peer else self._look(peer)
-                if local is not None:
-                    return local
             idle = self._unix
             while idle:
                 try:
@@ -102,8 +88,6 @@ class Pool:
                 if connection.peer is peer or connection.peer.agent_id == peer.agent_id:
                     return connection
                 self.discard(connection)
-            if transport == "inproc" and peer.agent_id not in served:
-                raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
             if transport == "unix" or (
                 peer.agent_id != self._without_unix and peer.has_lane and is_direct(peer)
             ):
@@ -123,11 +107,6 @@ class Pool:
             self.discard(connection)
         return self._pools.opened(lambda: self._pools.tcp(peer, deadline))
 
-    def _look(self, peer: Peer) -> LocalConnection | None:
-        self._here = self._pools.local(peer)
-        self._met = peer
-        return self._here
-
     def _new_unix(self, peer: Peer, forced: bool, deadline: float) -> Connection | None:
         try:
             return self._pools.opened(lambda: self._pools.unix(peer, deadline))
@@ -137,10 +116,8 @@ class Pool:
             self._without_unix = peer.agent_id
             return None
 
-    def give(self, connection: Connection | LocalConnection) -> None:
+    def give(self, connection: Connection) -> None:
         """Return a connection on which nothing is outstanding."""
-        if isinstance(connection, LocalConnection):
-            return
         idle = self._idle[connection.kind]
         if len(idle) >= self._room:
             self.discard(connection)
@@ -150,19 +127,18 @@ class Pool:
         if not self._room:  # retired meanwhile
             self.clear()
 
-    def discard(self, connection: Connection | LocalConnection) -> None:
+    def discard(self, connection: Connection) -> None:
         """Close a connection that cannot be used again: its reply never came."""
-        if isinstance(connection, Connection):
-            unread = connection.unread.copy()
-            connection.close()
-            self._pools.let_go(connection)
-            if unread:  # what was posted is still on its way
-                self._pools.hold(unread)
+        unread = connection.unread.copy()
+        connection.close()
+        self._pools.let_go(connection)
+        if unread:  # what was posted is still on its way
+            self._pools.hold(unread)
 
     def clear(self, keep: int = 0) -> None:
         """Close the idle connections, but for those that were used last; every way is tried again."""
         if not keep:
-            self._without_unix, self._met, self._here = "", None, None
+            self._without_unix = ""
         for idle in (self._unix, self._tcp):
             while len(idle) > keep:
                 with suppress(IndexError):  # another thread was quicker
@@ -278,14 +254,6 @@ class Pools:
             self.let_go(place)
         self._sweep_later()
         return connection
-
-    def local(self, peer: Peer) -> LocalConnection | None:
-        """The way to a peer of this process; None when there is none."""
-        if not is_direct(peer):
-            return None
-        opens = served.get(peer.agent_id)
-        local = None if opens is None else opens(peer.key_id, self._agent_id, self._protocol)
-        return None if local is None else LocalConnection(local, peer)
 
     def unix(self, peer: Peer, deadline: float) -> Connection:
         """A new Unix connection to a peer.

@@ -91,7 +91,7 @@ class ServedObject:
         agent: who asks.
         peer: who is there now.
         timeout: default of a call in seconds.
-        transport: default of a call, one of `TRANSPORTS`; None for that of the settings.
+        transport: default of a call, ``auto``, ``unix`` or ``tcp``; None for that of the settings.
 
     Attributes:
         server: id of the agent that the endpoint was last known to belong to.
@@ -111,6 +111,8 @@ class ServedObject:
         self.timeout = timeout
         self.hide_traceback: bool = agent.settings["PZC_HIDE_TRACEBACK"]
         self.transport: str = transport or agent.settings["PZC_TRANSPORT"]
+        if self.transport == "inproc":  # which is of notifications
+            self.transport = "auto"
         self.server = peer.agent_id
         self.abort = AbortSignal(self.client.closed)
         self.exclusive = Exclusive()
@@ -141,7 +143,7 @@ class ServedObject:
         if self._closed:
             self._refuse_closed()
         try:
-            if self.exclusive.used:
+            if self.exclusive.held:
                 self.exclusive.begin_call(options)
             return self.client.call(self, action, options, terms, abort)
         except SerializerRefused as error:
@@ -157,7 +159,7 @@ class ServedObject:
         """As `request`, without waiting; never blocks. The future of a one-way call ends when it was sent."""
         if self._closed:
             self._refuse_closed()
-        relies = self.exclusive.used and self.exclusive.begin_call(options)
+        relies = self.exclusive.held and self.exclusive.begin_call(options)
         try:
             future = self.client.submit(self, action, options, terms)
         except BaseException:

@@ -1,10 +1,10 @@
-"""RemoteStream: what a remote generator yields, in order, a few items ahead at most.
+"""RemoteStream: what a remote generator yields, in order; it runs no item further than it was read.
 
 ::
 
     state      event                                     next
     open       reader wants an item, some are here       open
-    open       reader wants an item, none is here        asking: for ``credit`` items
+    open       reader wants an item, none is here        asking: for one
     asking     items                                     open
     asking     items, and the generator has ended        ending (the server has forgotten it)
     asking     no answer, refused: restarted, closed     ended; the reader gets the error
@@ -12,15 +12,12 @@
     open       close(), or nobody refers to it           ended; the server is told, nobody waits
     open       its proxy is closed                       likewise; the reader gets the error
 
-The generator runs only while it is asked, so at most ``credit`` items wait here and none there.
-Credit begins at 1, doubles up to 256 as long as the reader is as quick as the generator, and halves
-when it is not.
+The generator runs only while it is asked, for one item at a time: so no item waits for the next one.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -37,12 +34,6 @@ from .answers import Items
 from .interfaces import Served
 from .terms import Terms
 
-MAX_CREDIT = 256
-"""Most items asked for at once."""
-
-QUICK = 0.05
-"""Seconds within which a reader that has read all it got is quick, however fast the generator is."""
-
 
 class RemoteStream(Stays, Iterator[Any]):
     """Iterator over the items of a remote generator; safe from any thread.
@@ -57,13 +48,9 @@ class RemoteStream(Stays, Iterator[Any]):
         peer: who has the generator.
         stream_id: its id there.
         timeout: for the next items, in seconds.
-
-    Attributes:
-        credit: how many items are asked for next.
     """
 
     def __init__(self, served: Served, peer: Peer, stream_id: str, timeout: float) -> None:
-        self.credit = 1
         self._served = served
         self._id = stream_id
         self._terms = Terms(timeout)
@@ -74,7 +61,6 @@ class RemoteStream(Stays, Iterator[Any]):
         self._order = threading.RLock()
         self._answered: dict[int, tuple[Future[Any], Future[Any]]] = {}
         self._last_asked = self._last_read = 0
-        self._came = self._asked = 0.0
         self._owner = served.anchor and served.anchor()  # the proxy stays open as long as its stream
         release = served.client.heartbeat.hold(peer)
         drop = partial(served.tell, {"pzc": "drop", "id": stream_id}, peer)
@@ -100,9 +86,8 @@ class RemoteStream(Stays, Iterator[Any]):
 
     def _more(self) -> None:
         self._raise_or_stop()
-        options = self._next_options(None)
         try:
-            self._take(self._served.request("next", options, self._terms))
+            self._take(self._served.request("next", self._options(), self._terms))
         except BaseException:
             self.close()  # what the lost answer held is gone, and an iterator has no second try
             raise
@@ -117,20 +102,14 @@ class RemoteStream(Stays, Iterator[Any]):
         if self._done:
             raise StopIteration
 
-    def _next_options(self, credit: int | None) -> dict[str, Any]:
-        now = time.monotonic()
-        if self._came:
-            quick = now - self._came <= max(QUICK, self._came - self._asked)
-            self.credit = min(MAX_CREDIT, self.credit * 2) if quick else max(1, self.credit // 2)
-        self._asked = now
-        return {"id": self._id, "credit": self.credit if credit is None else credit}
+    def _options(self) -> dict[str, Any]:
+        return {"id": self._id}
 
     def _take(self, answer: object) -> None:
         if not isinstance(answer, Items):
             raise RemoteProtocolError(
                 f"{self._served.endpoint} did not answer with items: {shown(answer, 100)}"
             )
-        self._came = time.monotonic()
         if self._done:  # closed meanwhile
             return
         self._items.extend(answer.items)
@@ -140,13 +119,10 @@ class RemoteStream(Stays, Iterator[Any]):
             self._finalizer.detach()
             self._release()
 
-    def next_batch_later(self, credit: int | None = None) -> Future[tuple[list[Any], bool]]:
+    def next_batch_later(self) -> Future[tuple[list[Any], bool]]:
         """The next items, without waiting; never blocks.
 
         Cancelling the future loses nothing: its items come with the next one.
-
-        Args:
-            credit: most items; None leaves it to the stream.
 
         Returns:
             Future of the items and whether the stream has ended with them; it raises what iterating
@@ -157,7 +133,7 @@ class RemoteStream(Stays, Iterator[Any]):
             self._hand_out(batch)
             return batch
         with self._order:
-            asked = self._served.request_later("next", self._next_options(credit), self._terms)
+            asked = self._served.request_later("next", self._options(), self._terms)
             self._last_asked += 1
             number = self._last_asked
         asked.add_done_callback(partial(self._on_answer, number, batch))

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ConfigError
 from ...protocol.shown import shown
-from ...transport.settings import TRANSPORTS
 from .interfaces import Served
+
+_TRANSPORTS = ("auto", "unix", "tcp")
 
 
 def checked_target(target: object) -> str:
@@ -53,7 +54,7 @@ class Terms(NamedTuple):
 
     Attributes:
         timeout: seconds for everything; None for those of the proxy.
-        transport: ``auto``, ``inproc``, ``unix`` or ``tcp``; None for that of the proxy.
+        transport: ``auto``, ``unix`` or ``tcp``; None for that of the proxy.
         idempotent: it is sent again, with back-off, when its reply was lost: it may then run twice; None for
             what its server declares.
         detached: it goes on when nobody waits for it any more.
@@ -101,8 +102,8 @@ def options(
     if served is not None:
         if idempotent:
             served.need("tell a call that it ran before from a new one")
-        if transport in ("inproc", "unix"):
-            served.need(f"be called over {transport}")
+        if transport == "unix":
+            served.need("be called over unix")
         if detached:
             served.need("let a call go on without its caller")
     given = {"timeout": timeout, "idempotent": idempotent, "transport": transport, "detached": detached}
@@ -132,6 +133,10 @@ def checked_transport(transport: str | None) -> str | None:
     Raises:
         ConfigError: when there is none of that name.
     """
-    if transport is not None and transport not in TRANSPORTS:
-        raise ConfigError(f"transport={transport!r} cannot be used: expected one of {', '.join(TRANSPORTS)}")
+    if transport == "inproc":
+        raise ConfigError(
+            "transport='inproc' is for notifications only: calls inside a process take 'auto' or 'unix'"
+        )
+    if transport is not None and transport not in _TRANSPORTS:
+        raise ConfigError(f"transport={transport!r} cannot be used: expected one of {', '.join(_TRANSPORTS)}")
     return transport

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ...delivery.locks import Changed
@@ -14,13 +13,11 @@ from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from ..current import current
-from ..here import served
 from ..interfaces import Publisher
 from .call import Call, Calls
 from .control import Control
 from .dispatcher import Dispatcher
 from .lane import Lane
-from .local import way_to
 from .presence import Presence
 from .replies import Replies
 from .reply_cache import ReplyCache
@@ -73,8 +70,6 @@ class Answering:
         on_lock_change: Callable[[Changed], None],
     ) -> None:
         self._loop = loop
-        self._agent_id = agent_id
-        self._protocol = protocol
         self.lanes = [Lane(name, concurrency, affine) for _ in range(lanes)]
         self.calls = Calls()
         self.cache = ReplyCache(loop)
@@ -124,7 +119,6 @@ class Answering:
         """Take requests; I/O thread."""
         self.zmq.start()
         self.unix.start()
-        served.offer(self._agent_id, partial(way_to, self.dispatcher, self._protocol))
 
     def finish_calls(self, cancel: Callable[[], None]) -> None:
         """Refuse what waits and let end what runs, in at most 2 s; the answers are still sent.
@@ -132,7 +126,6 @@ class Answering:
         Args:
             cancel: ends what could not end by itself, as far as that is possible.
         """
-        served.withdraw(self._agent_id)
         self._loop.run(self.unix.stop_listening)
         self.dispatcher.close(CLOSE_TIMEOUT)
         cancel()

@@ -64,7 +64,7 @@ class CallRecord(NamedTuple):
         call_id: message id of the request.
         key: proven name of the signing key; empty when unsigned.
         agent: agent id of the caller.
-        address: where it came from, such as ``unix pid 4711 uid 0``, ``tcp 10.0.0.7`` or ``inproc``.
+        address: where it came from, such as ``unix pid 4711 uid 0`` or ``tcp 10.0.0.7``.
         action: such as ``exec``, ``getattr`` or ``setattr``, on ``member``.
         args: positional arguments, as received; ``kwargs`` likewise.
         outcome: ``ok``, ``raised``, ``refused`` or ``cancelled``.

@@ -15,7 +15,7 @@ from .audit import Audit, CallRecord
 from .call import Call
 
 _NONE: dict[str, Any] = {}
-_USUAL = frozenset({"name", "on", "method", "args", "timeout", "lock", "as"})
+_USUAL = frozenset({"name", "on", "method", "args", "timeout", "lock"})
 """Options that nobody changes until the line is written, with arguments in which nothing else can be."""
 
 _LIGHT = 1 << 13

@@ -13,7 +13,6 @@ from .call import Call, raised_in
 from .exposed import ExposedObject
 from .marks import NOTHING, Member
 
-_SHARED = ("lock", "as")
 _RESULTS = ("return", "remote", "reference")
 
 
@@ -38,7 +37,7 @@ def run_batch(
     results: list[Any] = []
     refs: list[Any] = []
     whole = call.member
-    shared = {key: options[key] for key in _SHARED if key in options}
+    shared = {"lock": options["lock"]} if "lock" in options else {}
     for action, inner in calls_of(options):
         given, member = {**inner, **shared}, NOTHING
         began = call.since if note is None else monotonic()

@@ -29,13 +29,12 @@ from time import monotonic
 from typing import Any
 
 from ...protocol.contents import PS, SEQUENCES, ps_message
-from ...protocol.errors import FrameError, RemoteProtocolError, RoleRefused, SignatureError
+from ...protocol.errors import FrameError, RemoteProtocolError, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
 from ...transport.endpoints import DECODE_LATER
 from ...transport.loop import Loop
 from ..current import reset_current, set_current
-from ..here import NOT_NOW
 from .batch import run_batch
 from .call import NO_ROUTE, NO_TABLE, UNREAD, Asker, Call, Calls, Frames, Packed, raised_in
 from .exposed import NEEDS_AT_MOST, ExposedObject
@@ -160,34 +159,6 @@ class Dispatcher:
         except Exception as exc:
             return self._refused(call, exc)
         return self._place(call)
-
-    def local(self, asker: Asker, message: Message, content: Any) -> Any:
-        """As `handle`, of a request of this process; the content of the answer.
-
-        `NOT_NOW`, and nothing was done, when it may not run in the caller's thread.
-
-        Raises:
-            PzcError: why it was not taken.
-        """
-        call = Call(asker, message)
-        call.began = call.since = monotonic()
-        try:
-            self._judge(call, content)
-        except RoleRefused as exc:
-            self._note(call, exc)
-            raise
-        call.kind = call.action, call.member.text
-        lane = call.lane = self.lane(call.member, call.action)
-        if call.member.urgent or not lane.enter_quick(call):
-            return NOT_NOW
-        try:
-            answer = self._perform(call)
-        finally:
-            now = monotonic()
-            lane.leave(call, now)
-        if self.audit is not None:
-            self.audit(call, answer, now - call.since)
-        return answer
 
     def lane(self, member: Member, action: str) -> Lane:
         """In which an action of a member takes its turn."""
@@ -385,7 +356,7 @@ class Dispatcher:
         if action in _UNLOCKED or member.urgent or exposed is None:
             return
         if token or not exposed.only_looks(action, options, member):
-            self._presence.check(call.caller, token, exposed.only_reads(action, options), options.get("as"))
+            self._presence.check(call.caller, token, exposed.only_reads(action, options))
 
     def close(self, timeout: float) -> None:
         """Refuse what waits and let end what runs, in at most so many seconds."""

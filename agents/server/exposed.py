@@ -360,7 +360,7 @@ class ExposedObject:
         return _NONE
 
     def _next(self, call: Call, options: dict[str, Any], member: Member) -> Message:
-        items, done, error = self._answers.streams.advance(options.get("id"), options.get("credit"), call)
+        items, done, error = self._answers.streams.advance(options.get("id"), call)
         return PS, "items", listed(items, done, error)
 
     def _inspect(self, call: Call, options: dict[str, Any], member: Member) -> Message:

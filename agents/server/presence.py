@@ -109,14 +109,13 @@ class Presence:
         """The control words that this answers."""
         return {"lock": self._on_lock, "unlock": self._on_unlock, "alive": self._on_alive}
 
-    def check(self, caller: Asker, token: object, reads: bool, identity: object = None) -> None:
+    def check(self, caller: Asker, token: object, reads: bool) -> None:
         """Judge a call by the lock.
 
         Args:
             caller: who calls.
             token: of the lock that the call relies on; None when it relies on none.
             reads: the call only reads.
-            identity: token of the caller's proxy, which may hold the lock without the call relying on it.
 
         Raises:
             LockedBy: somebody else holds it.
@@ -125,12 +124,6 @@ class Presence:
         if self.lock.owner is None and not token:
             return
         with self._mutex:
-            if (
-                not token
-                and identity
-                and self.lock.owner == Owner(caller.key_name, caller.agent, as_text(identity), caller.key_id)
-            ):
-                return
             self.lock.check(caller.key_name, caller.agent, as_text(token or ""), reads)
 
     def hold(self, agent: Identity, what: str, release: Callable[[], None]) -> int:

@@ -41,9 +41,6 @@ ASK_AGAIN = 0.2
 SMALL = 4096
 """Bytes of a small answer; `results_kept` of these are kept beside the others."""
 
-MAX_COPIED = 1 << 20
-"""Bytes up to which an answer in shared memory is copied to be kept; a larger one is not kept."""
-
 Reply = Callable[[object], object]
 """Answers a request that asks for a result."""
 
@@ -133,10 +130,6 @@ class ReplyCache:
         if len(body) <= SMALL:
             room.small.append((call.message.msgid, at, packed))
             return
-        if isinstance(body, memoryview):
-            if len(body) > MAX_COPIED:
-                return
-            packed = packed[0], bytes(body)
         with self._lock:
             room.keep(call.message.msgid, _Kept(at, packed))
 

@@ -1,14 +1,13 @@
-"""Streams: what generators give, sent item by item, and run only as far as their readers have credit.
+"""Streams: what generators give, sent item by item, and run only as far as they are read.
 
 ::
 
     stream     event                               next
     -          a method returned a generator       open
-    open       asked for items                     open: runs in its turn until the credit is used, or
-                                                   `SLICE` has passed and an item is there
-    open       generator ended or raised           over: told behind its last items
+    open       asked for an item                   open: runs in its turn until it gives one
+    open       generator ended or raised           over
     open       dropped, its reader is dead, or     over: the generator is closed in its turn; whoever
-               the server is stopped               asks for items meanwhile is refused behind them
+               the server is stopped               asks for an item meanwhile is refused
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 import inspect
 import secrets
 import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -24,8 +22,8 @@ from functools import partial
 from typing import Any
 
 from ...protocol import limits
-from ...protocol.contents import raised, shown
-from ...protocol.errors import LocalProtocolError, Refused
+from ...protocol.contents import raised
+from ...protocol.errors import Refused
 from ...protocol.message import Identity
 from .call import Asker, Call
 from .coroutines import Coroutines
@@ -33,15 +31,6 @@ from .lane import Lane
 from .marks import NOTHING, Member
 from .presence import Presence
 from .stop import Stop
-
-MAX_CREDIT = 1000
-"""Items of one answer."""
-
-MAX_BYTES = 4 << 20
-"""Bytes of arrays and texts after which an answer is sent, however much credit is left."""
-
-SLICE = 0.05
-"""Seconds after which the items that are there are sent."""
 
 _CLOSED = "this stream was closed before its end; its server may be about to stop"
 
@@ -122,22 +111,19 @@ class Streams:
         stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
         return NOTHING if stream is None else stream.member
 
-    def advance(self, stream_id: object, credit: object, call: Call) -> tuple[list[Item], bool, Any]:
-        """The next items of a stream, whether they are the last ones, and the error behind them.
+    def advance(self, stream_id: object, call: Call) -> tuple[list[Item], bool, Any]:
+        """The next item of a stream, or none: whether it has ended, and the error that ended it.
 
         Runs the generator in the calling thread.
 
         Raises:
             Refused: for a stream that is not open, or not the caller's.
-            LocalProtocolError: for a credit that is no number between 1 and `MAX_CREDIT`.
         """
-        if not isinstance(credit, int) or not 1 <= credit <= MAX_CREDIT:
-            raise LocalProtocolError(f"credit is {shown(credit, 40)}, expected 1 to {MAX_CREDIT}")
         stream = self._find(stream_id, call.caller.identity)
         with stream.running:
             stream.call = call
             with nullcontext() if stream.stop is None else stream.stop.of(call):
-                items, done, error = self._collect(stream, credit, call)
+                items, done, error = self._step(stream, call)
             stream.call = None
         if done:
             with self._lock:
@@ -145,21 +131,16 @@ class Streams:
             self._presence.drop(stream.ticket)
         return items, done, error
 
-    def _collect(self, stream: _Stream, credit: int, call: Call) -> tuple[list[Item], bool, Any]:
+    def _step(self, stream: _Stream, call: Call) -> tuple[list[Item], bool, Any]:
         items: list[Item] = []
-        size, started = 0, time.monotonic()
-        while len(items) < credit and size < MAX_BYTES and not stream.dropped:
-            try:
+        try:
+            if not stream.dropped:
                 given = self._next(stream.generator)
-                if given is not _END:
-                    items.append(self._item(call, given, stream.member))
-            except BaseException as exc:
-                return items, True, raised(Refused(_CLOSED) if stream.dropped else exc)[2]
-            if given is _END:
-                return items, True, None
-            size += _size(given)
-            if time.monotonic() - started > SLICE:
-                break
+                if given is _END:
+                    return items, True, None
+                items.append(self._item(call, given, stream.member))
+        except BaseException as exc:
+            return items, True, raised(Refused(_CLOSED) if stream.dropped else exc)[2]
         return items, stream.dropped, raised(Refused(_CLOSED))[2] if stream.dropped else None
 
     def _next(self, generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any]) -> Any:
@@ -207,13 +188,6 @@ def is_stream(value: object) -> bool:
 
 async def _anext(generator: AsyncGenerator[Any, Any]) -> Any:
     return await anext(generator, _END)
-
-
-def _size(item: object) -> int:
-    size = getattr(item, "nbytes", None)
-    if isinstance(size, int):
-        return size
-    return len(item) if isinstance(item, str | bytes | bytearray) else 64
 
 
 def listed(items: list[Item], done: bool, error: Any = None) -> dict[str, Any]:

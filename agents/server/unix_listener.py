@@ -294,10 +294,7 @@ class UnixConnection(threading.Thread):
         while True:
             frames = self._stream.receive(math.inf)
             try:
-                message = self.protocol.open(
-                    frames, Kind.REQUEST, receiver=receiver, judge_time=False,
-                    by_reference=self._stream.referred,
-                )  # fmt: skip
+                message = self.protocol.open(frames, Kind.REQUEST, receiver=receiver, judge_time=False)
                 if message.stamp is None:
                     raise VersionError(f"{message.dialect} is not spoken over a Unix socket")
                 return self._begin(message), message
@@ -314,7 +311,6 @@ class UnixConnection(threading.Thread):
         session = Session.answering(
             self.protocol.codec, listener.agent_id, self.protocol.epoch, message, binding=binding,
             serializer="link" if message.serializer == "link" else None,  # of its small messages
-            allocate=self._stream.allocate, proves=self._stream.proves,
         )  # fmt: skip
         self._exchange = exchange_of(self._stream, session, self.protocol.counter(), self._refuse)
         self.identity = message.identity

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from pzc.protocol.codec import Codec
-from pzc.protocol.errors import ConfigError, SignatureError
-from pzc.protocol.frames import Kind
+from pzc.protocol.errors import ConfigError
 from pzc.protocol.ids import Stamp
 from pzc.protocol.keyring import Keyring
 from pzc.protocol.signing import LARGE, SUITES, Suite
 
 from tests.protocol.messages import AGENT, EITHER_RING, IDS, NOW, PEER, PIZCO_ID, RING
-from tests.protocol.sessions import SERVER, pair
 
 IMAGE = np.arange(3 * LARGE, dtype="u1")
 
@@ -105,21 +103,3 @@ def test_an_array_that_was_read_only_when_sent_may_be_written() -> None:
     frames = encode(codec, [image], serializer="buffers")
     envelope = codec.open([*frames[:2], bytearray(frames[2]), *frames[3:]])
     assert envelope.decode(writable=True)[0].flags.writeable
-
-
-@pytest.mark.parametrize("suite", [Suite.AES256_GMAC, Suite.HMAC_SHA256])
-def test_a_content_that_the_transport_proves_is_signed_by_its_length(suite: Suite) -> None:
-    ends, large = pair(suite, proves=lambda _: True), b"x" * 100_000
-    codec, frames, here = ends.codec, ends.ask(large), SERVER + ends.binding
-    opened = codec.open(frames, kind=Kind.REQUEST, receiver=here, by_reference=True)
-    assert opened.decode() == large
-    with pytest.raises(SignatureError):
-        codec.open(frames, kind=Kind.REQUEST, receiver=here)
-    with pytest.raises(SignatureError):
-        codec.open([*frames[:2], bytes(frames[2])[:-1], *frames[3:]], receiver=here, by_reference=True)
-
-
-def test_a_content_that_was_signed_whole_is_not_taken_by_reference() -> None:
-    frames = encode(Codec(RING), b"x" * 100_000, receiver=PEER)
-    with pytest.raises(SignatureError):
-        Codec(RING).open(frames, receiver=PEER, by_reference=True)

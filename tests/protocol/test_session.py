@@ -104,34 +104,6 @@ def test_contents_of_every_size_come_back(suite: Suite | None, size: int) -> Non
     np.testing.assert_array_equal(reply, taken)
 
 
-def test_large_arrays_go_beside_the_pickle_into_memory_of_the_connection() -> None:
-    lent: list[bytearray] = []
-
-    def allocate(size: int) -> bytearray:
-        lent.append(bytearray(size))
-        return lent[-1]
-
-    ends = pair(allocate=allocate, proves=lambda body: isinstance(body, memoryview) and body.obj is lent[-1])
-    frames = ends.ask(np.ones(LARGE))
-    assert frames[1] == b"buffers"
-    assert frames[2].obj is lent[0]  # type: ignore[union-attr]
-    with pytest.raises(SignatureError):
-        ends.answering.open(frames)
-    message = ends.answering.open(frames, proved=True)
-    np.testing.assert_array_equal(message.decode(), np.ones(LARGE))
-
-
-@every_suite
-def test_a_content_that_nobody_proves_is_not_taken_as_proved(suite: Suite | None) -> None:
-    ends = pair(suite)
-    frames = ends.ask(b"x" * 2 * LARGE)
-    if suite is None:
-        assert ends.answering.open(frames, proved=True).decode() == b"x" * 2 * LARGE
-        return
-    with pytest.raises(SignatureError):
-        ends.answering.open(frames, proved=True)
-
-
 @every_suite
 @pytest.mark.parametrize("reply", [False, True], ids=["request", "reply"])
 def test_each_flipped_bit_is_refused(suite: Suite | None, reply: bool) -> None:
@@ -331,6 +303,14 @@ def test_what_the_wire_cannot_carry_is_an_error() -> None:
 frame = st.binary(max_size=60)
 
 
+def test_only_large_contents_of_a_bound_connection_are_signed_with_gmac() -> None:
+    ends = pair()
+    for size, suite in ((1, Suite.HMAC_SHA256), (2 * LARGE, Suite.AES256_GMAC), (1, Suite.HMAC_SHA256)):
+        frames = ends.ask(b"x" * size)
+        assert frames[4][0] == suite
+        assert ends.answering.open(frames).decode() == b"x" * size
+
+
 @every_suite
 @given(data=st.data())
 def test_junk_raises_nothing_but_protocol_errors(suite: Suite | None, data: st.DataObject) -> None:
@@ -348,7 +328,7 @@ def test_junk_raises_nothing_but_protocol_errors(suite: Suite | None, data: st.D
     mixed = mixed[: data.draw(st.integers(0, 5))] if data.draw(st.booleans()) else mixed
     for end in (ends.asking, ends.answering):
         try:
-            end.open(mixed, proved=data.draw(st.booleans()))
+            end.open(mixed)
         except ProtocolError:
             continue
         assert suite is None or any(plain(mixed)[1:] == each[1:] for each in good)

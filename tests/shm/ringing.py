@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from pzc.shm.ring import Ring, Slot
+from pzc.shm.views import Mapped
 
 SIZE = 100_000
 BUFFERS = 4
@@ -19,3 +22,10 @@ def publish(ring: Ring, *holders: object, size: int = SIZE, fill: bytes = b"x") 
     slot.buffer[:] = fill * size
     ring.publish(slot, holders)
     return slot
+
+
+def seen(slot: Slot) -> memoryview:
+    """A slot as a reader sees it."""
+    mapped = Mapped()
+    mapped.add(slot.block, os.dup(slot.fd))
+    return mapped.view(slot.block, slot.size, bool)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pzc.shm import machine
-from pzc.shm.blocks import Block, address_of
+from pzc.shm.blocks import Block
 
 pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
@@ -26,11 +26,6 @@ def test_a_block_is_zero_writable_and_wholly_reserved(block: Block) -> None:
     block.buffer[5] = 7
     assert os.pread(block.fd, 1, 5) == b"\7"
     assert os.fstat(block.fd).st_blocks * 512 >= SIZE
-
-
-def test_the_address_of_a_block_is_that_of_its_buffer(block: Block) -> None:
-    assert block.address == address_of(block.buffer) == address_of(block.buffer[:1].toreadonly())
-    assert address_of(block.buffer[8:]) == block.address + 8
 
 
 @pytest.mark.parametrize("size", [0, SIZE - 1, SIZE + 1])

@@ -10,10 +10,9 @@ import pytest
 
 from pzc.shm import machine
 from pzc.shm.blocks import capacity
-from pzc.shm.private import Private
 from pzc.shm.ring import LATELY, Ring, Slot
 
-from tests.shm.ringing import BUFFERS, SIZE, allocate, publish
+from tests.shm.ringing import BUFFERS, SIZE, allocate, publish, seen
 
 pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
@@ -27,7 +26,7 @@ def ring() -> Iterator[Ring]:
 
 def test_what_was_written_is_seen_through_the_descriptor(ring: Ring) -> None:
     slot = publish(ring, "a", fill=b"7")
-    assert bytes(Private(slot.fd).view(SIZE, int)) == b"7" * SIZE
+    assert bytes(seen(slot)) == b"7" * SIZE
     assert slot.size == SIZE
 
 

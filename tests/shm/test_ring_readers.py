@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from pzc.shm import machine
-from pzc.shm.private import Private
 from pzc.shm.ring import Ring
 
 from tests.effort import many
-from tests.shm.ringing import BUFFERS, SIZE, publish
+from tests.shm.ringing import BUFFERS, SIZE, publish, seen
 
 pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only on Linux")
 
@@ -32,7 +31,7 @@ def ring() -> Iterator[Ring]:
 
 def test_what_a_dead_reader_held_is_never_written_again(ring: Ring) -> None:
     held = [publish(ring, "dead", fill=b"1") for _ in range(BUFFERS)]
-    views = [Private(slot.fd).view(SIZE, int) for slot in held]
+    views = [seen(slot) for slot in held]
     assert ring.gone("dead") == [slot.block for slot in held]
     assert ring.statistics() == {"blocks": 0, "bytes": 0, "used": 0, "refused": 0, "retired": BUFFERS}
     fresh = [publish(ring, "a", fill=b"2") for _ in range(BUFFERS)]
@@ -150,7 +149,7 @@ class Readers(RuleBasedStateMachine):
         self.ring.publish(slot, holders)
         made = [(slot.block, holder) for holder in sorted(holders)]
         for lease in made:
-            self.held[lease] = Private(slot.fd).view(slot.size, int), value
+            self.held[lease] = seen(slot), value
         return multiple(*made)
 
     @rule(written=consumes(written))

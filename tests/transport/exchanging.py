@@ -58,7 +58,6 @@ def pair(
     makes: Sequence[Make] = (UnixExchange, UnixExchange),
     *,
     suite: Suite | None = Suite.HMAC_SHA256,
-    blocks: bool = True,
     serializer: str = "pickle",
     behind: Sequence[object] = (),
 ) -> Ends:
@@ -67,27 +66,23 @@ def pair(
     Args:
         makes: those functions.
         suite: of the signatures; None without a key.
-        blocks: shared memory is used for what is large.
         serializer: of both ends.
         behind: what the asking end has sent at once behind the first message, from which the other end
             has come to know it.
     """
     key = None if suite is None else KEY
     codec = Codec(None if key is None else Keyring([key]), serializer=serializer, accept_serializers=None)
-    near, far = (Stream(each, blocks=blocks) for each in socket.socketpair())
+    near, far = map(Stream, socket.socketpair())
     client, server = Party(CLIENT, EPOCHS[0], key), Party(SERVER, EPOCHS[1], key)
     asks = Session(
         codec, client, server, asks=True, binding=NONCE, suite=suite, abilities=ARRAYS, arrays=True,
-        allocate=near.allocate, proves=near.proves,
     )  # fmt: skip
     counts = itertools.count(5).__next__, itertools.count(5).__next__
     for each in ("first", *behind):
         near.send(asks.seal(each, 1, counts[0]()), soon())
     frames = far.receive(soon(), threading.Event())
     first = codec.open(frames, kind=Kind.REQUEST, receiver=SERVER + NONCE)
-    answers = Session.answering(
-        codec, SERVER, EPOCHS[1], first, binding=NONCE, allocate=far.allocate, proves=far.proves
-    )
+    answers = Session.answering(codec, SERVER, EPOCHS[1], first, binding=NONCE)
     ends = Ends(makes[0](near, asks, counts[0]), makes[1](far, answers, counts[1]))
     ends.asking.otherwise = ends.answering.otherwise = ends.note
     return ends

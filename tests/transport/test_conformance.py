@@ -37,7 +37,7 @@ SIZES = [
     1 << 20,
     3 << 20,
 ]
-KINDS = ["socketpair", "without blocks", "abstract socket", "tcp", "memory"]
+KINDS = ["socketpair", "abstract socket", "tcp", "memory"]
 
 
 def soon(seconds: float = TIMEOUT) -> float:
@@ -102,11 +102,6 @@ def _socketpair(stack: ExitStack) -> Ends:
     return near, FarTransport(far)
 
 
-def _without_blocks(stack: ExitStack) -> Ends:
-    near, far = (Stream(each, blocks=False) for each in socket.socketpair())
-    return near, FarTransport(far)
-
-
 def _abstract_socket(stack: ExitStack) -> Ends:
     name = f"\0pzc-test-{uuid.uuid4()}"
     near = socket.socket(socket.AF_UNIX)
@@ -132,7 +127,6 @@ def _memory(stack: ExitStack) -> Ends:
 
 MAKERS: dict[str, Callable[[ExitStack], Ends]] = {
     "socketpair": _socketpair,
-    "without blocks": _without_blocks,
     "abstract socket": _abstract_socket,
     "tcp": _tcp,
     "memory": _memory,
@@ -222,18 +216,6 @@ def test_a_content_may_be_any_kind_of_buffer(ends: Ends, kind: Callable[[bytes],
     with echoing(far, 1):
         near.send(message(kind(b"x" * size)), soon())
         assert near.receive(soon(), NEVER) == message(b"x" * size)
-
-
-@pytest.mark.parametrize("size", [0, 10, 65_537, 3 << 20])
-def test_what_is_written_to_allocated_memory_is_sent(ends: Ends, size: int) -> None:
-    near, far = ends
-    with echoing(far, 2):
-        for value in (b"1", b"2"):
-            memory = near.allocate(size)
-            assert len(memory) == size
-            memory[:] = value * size
-            near.send(message(memory), soon())
-            assert near.receive(soon(), NEVER) == message(value * size)
 
 
 def test_frames_of_the_largest_size_are_sent(ends: Ends) -> None:

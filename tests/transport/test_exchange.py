@@ -66,9 +66,8 @@ def test_every_suite_and_serializer_goes_both_ways(
     ends.close()
 
 
-@pytest.mark.parametrize("blocks", [True, False])
-def test_small_and_large_ones_of_all_kinds_keep_in_step(makes: tuple[Make, Make], blocks: bool) -> None:
-    ends = pair(makes, blocks=blocks)
+def test_small_and_large_ones_of_all_kinds_keep_in_step(makes: tuple[Make, Make]) -> None:
+    ends = pair(makes)
     contents = [5, b"x" * 70_000, np.arange(9), np.arange(40_000.0), b"y" * 65_000, "z", np.ones(300_000)]
     for content in contents * 3:
         call(ends, content, content)
@@ -109,14 +108,14 @@ def test_many_that_have_come_are_one_receipt(ends: Ends) -> None:
 
 
 def test_what_came_is_all_given_once_nothing_is_readable_and_nothing_more_is_left(ends: Ends) -> None:
-    contents = [*range(100), np.ones(100_000), *range(100)]
+    contents = [*range(20), np.ones(10_000), *range(20)]
     ids, found = ends.asking.send_many([(each, None) for each in contents], soon()), list[Message | bytes]()
     while ends.answering.more or select.select([ends.answering], [], [], 0)[0]:
         found += ends.answering.ready(soon())
     assert [each.msgid for each in found if isinstance(each, Message)] == ids
 
 
-@pytest.mark.parametrize("carried", [b"x" * 10, b"x" * 200_000])
+@pytest.mark.parametrize("carried", [b"x" * 10, b"x" * 70_000])
 def test_what_answers_a_question_that_is_named_may_be_given_as_its_content_alone(
     ends: Ends, carried: bytes
 ) -> None:
@@ -135,13 +134,13 @@ def test_what_answers_a_question_that_is_named_may_be_given_as_its_content_alone
 
 
 def test_a_content_that_was_packed_before_is_sent_as_it_was_then(ends: Ends) -> None:
-    values = [1, np.arange(30_000.0)]
+    values = [1, np.arange(10_000.0)]
     packed = ends.asking.session.pack(values)
     values[0] = 2
     ends.asking.send_many([(packed, None)], soon(), packed=True)
     received = ends.answering.receive(soon(), NEVER).decode()
     assert received[0] == 1
-    np.testing.assert_equal(received[1], np.arange(30_000.0))
+    np.testing.assert_equal(received[1], np.arange(10_000.0))
 
 
 def test_threads_that_send_over_one_connection_do_not_mix_messages(ends: Ends) -> None:
@@ -211,13 +210,6 @@ def test_a_message_that_is_refused_is_told_and_the_next_one_is_taken(makes: tupl
     assert [ends.answering.receive(soon(), NEVER).decode() for _ in range(2)] == ["x", "y"]
     assert [type(each) for each in ends.refused] == [SignatureError, ReplayedMessage]
     ends.close()
-
-
-def test_blocks_come_back_to_whoever_lent_them(ends: Ends) -> None:
-    content = np.arange(40_000.0)
-    for _ in range(40):
-        call(ends, content, "small")
-    assert ends.asking.stream.inlined == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

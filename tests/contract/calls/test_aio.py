@@ -216,7 +216,7 @@ def test_a_call_ends_at_its_timeout(bench: tuple[Bench, str]) -> None:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-@pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_a_cancelled_task_tells_a_call_that_runs(
     bench: tuple[Bench, str], transport: str, idempotent: bool
 ) -> None:

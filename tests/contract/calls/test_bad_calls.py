@@ -83,8 +83,7 @@ STEP = ["exec", {"name": "step", "method": "__call__"}]
 MESSAGES = [
     *(("exec", odd) for odd in ODD),
     *(("exec", {"name": "step", "method": "__call__", "lock": odd}) for odd in ODD if odd),
-    *(("next", {"id": odd, "credit": 1}) for odd in ODD),
-    *(("next", {"id": "x", "credit": odd}) for odd in ODD),
+    *(("next", {"id": odd}) for odd in ODD),
     *(("batch", {"calls": odd}) for odd in ODD),
     *(("batch", {"calls": [odd]}) for odd in ODD),
     *(("batch", {"calls": [["exec", odd]]}) for odd in ODD),

@@ -23,7 +23,7 @@ import pzc
 
 from tests.contract.rigs import pizco
 
-TRANSPORTS = ("inproc", "unix", "tcp")
+TRANSPORTS = ("unix", "tcp")
 
 
 class Channel:
@@ -221,7 +221,7 @@ def proxies(held: Any, protocol: pzc.Protocol) -> Iterator[Iterator[pzc.Proxy]]:
     """A proxy by two ways, of a bench that holds something."""
 
     def each() -> Iterator[pzc.Proxy]:
-        for transport in ("inproc", "tcp"):
+        for transport in ("unix", "tcp"):
             with pzc.Proxy(server.rep_endpoint, transport=transport, protocol=protocol) as proxy:
                 yield proxy
 

@@ -79,10 +79,26 @@ def test_a_timeout_that_cannot_be_used_is_refused(seconds: float) -> None:
 
 def test_a_transport_that_does_not_exist_is_refused() -> None:
     with served(Instrument()) as (server, psu):
-        with pytest.raises(ConfigError, match="auto, inproc, unix, tcp"):
+        with pytest.raises(ConfigError, match="auto, unix, tcp"):
             psu.ramp.options(transport="pigeon")
-        with pytest.raises(ConfigError, match="auto, inproc, unix, tcp"):
+        with pytest.raises(ConfigError, match="auto, unix, tcp"):
             Proxy(server.rep_endpoint, transport="pigeon")
+
+
+def test_calls_have_no_transport_inside_a_process() -> None:
+    with served(Instrument()) as (server, psu):
+        with pytest.raises(ConfigError, match="for notifications only: calls inside a process take 'auto'"):
+            psu.ramp.options(transport="inproc")
+        with pytest.raises(ConfigError, match="for notifications only: calls inside a process take 'auto'"):
+            Proxy(server.rep_endpoint, transport="inproc")
+
+
+def test_calls_take_any_transport_where_the_setting_is_for_notifications_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PZC_TRANSPORT", "inproc")
+    with served(Instrument()) as (_, psu):
+        assert psu.calibration[1] == 2
 
 
 def test_a_call_that_timed_out_says_its_id() -> None:

@@ -126,7 +126,7 @@ def in_a_batch(proxy: pzc.Proxy) -> None:
         calls.wipe()
 
 
-@pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_a_server_that_overrides_role_needed_is_asked_on_every_way(
     guarded: tuple[Disk, str], transport: str
 ) -> None:
@@ -188,7 +188,7 @@ def in_a_child(calls: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.needs("fork")
-@pytest.mark.parametrize("transport", ["auto", "inproc", "unix", "tcp"])
+@pytest.mark.parametrize("transport", ["auto", "unix", "tcp"])
 def test_a_forked_child_runs_nothing_on_its_copy_of_the_object(transport: str) -> None:
     instrument = Instrument()
     with pzc.Server(instrument) as server, pzc.Proxy(server.rep_endpoint, transport=transport) as proxy:

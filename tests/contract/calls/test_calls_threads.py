@@ -190,7 +190,7 @@ def test_a_variable_without_effect_is_told(
         assert "PZC_CURVE_DIR" in caplog.text
 
 
-@pytest.mark.parametrize("transport", ["tcp", "unix", "inproc"])
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
 def test_a_stream_whose_proxy_is_closed_raises_in_who_reads_it(
     server: Server, supply: Supply, transport: str
 ) -> None:

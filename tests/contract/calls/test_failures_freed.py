@@ -164,7 +164,7 @@ def test_what_stood_beside_an_awaited_call_that_failed_is_freed_at_once(
         assert eventually(lambda: left() is None)
 
 
-@pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
 @pytest.mark.parametrize("method", ["fail_at_once", "fail_later", "answer_later"])
 def test_what_a_call_held_at_its_server_is_freed_at_once(
     target: Failing,
@@ -182,7 +182,7 @@ def test_what_a_call_held_at_its_server_is_freed_at_once(
 
 
 @pytest.mark.parametrize("joins", [False, True], ids=["the first of its link", "another one of its link"])
-@pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
 def test_what_stood_beside_a_refused_subscription_is_freed_at_once(
     without_collector: None, transport: str, joins: bool
 ) -> None:

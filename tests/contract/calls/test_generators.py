@@ -18,44 +18,29 @@ def test_a_generator_does_not_run_before_it_is_asked(reader: Reader, source: Sou
     assert source.made == []
 
 
-def test_a_generator_never_runs_further_than_its_credit(reader: Reader, source: Source) -> None:
-    stream, got = reader.open("count"), []
-    for credit in (1, 3, 1, 10):
-        action, options = reader.next(stream, credit)
-        got += options["items"]
-        assert (action, options["done"], options["raised"]) == ("items", False, None)
-        assert source.made == got
-    assert 4 <= len(got) <= 15
-    assert got == list(range(len(got)))
-
-
-def test_an_answer_ends_before_its_credit_when_it_is_large(reader: Reader, source: Source) -> None:
-    _, options = reader.next(reader.open("large"), 1000)
-    assert 1 <= len(options["items"]) <= 4
-    assert len(source.made) == len(options["items"])
-
-
-@pytest.mark.parametrize("credit", [0, -1, 1001, 1.5, "1", None])
-def test_a_bad_credit_is_refused_and_the_stream_stays(reader: Reader, source: Source, credit: object) -> None:
+def test_a_generator_never_runs_further_than_it_is_read(reader: Reader, source: Source) -> None:
     stream = reader.open("count")
-    assert error_of(reader.next(stream, credit)) == "LocalProtocolError"
-    assert source.made == []
-    assert reader.next(stream, 1)[1]["items"] == [0]
+    for number in range(4):
+        assert reader.next(stream) == ("items", {"items": [number], "done": False, "raised": None})
+        assert source.made == list(range(number + 1))
 
 
-def test_the_end_of_a_generator_comes_with_its_last_items_and_closes_the_stream(
+def test_the_end_of_a_generator_comes_after_its_last_item_and_closes_the_stream(
     reader: Reader, server: Server
 ) -> None:
     stream = reader.open("count", 3)
-    _, options = reader.next(stream, 100)
-    assert options == {"items": [0, 1, 2], "done": True, "raised": None}
-    assert error_of(reader.next(stream, 1)) == "Refused"
+    for number in range(3):
+        assert reader.next(stream)[1]["items"] == [number]
+    assert reader.next(stream)[1] == {"items": [], "done": True, "raised": None}
+    assert error_of(reader.next(stream)) == "Refused"
     assert server.statistics()["streams"] == 0
 
 
 def test_what_a_generator_raises_comes_behind_its_last_items(reader: Reader, server: Server) -> None:
-    _, options = reader.next(reader.open("fail"), 100)
-    assert (options["items"], options["done"]) == ([1], True)
+    stream = reader.open("fail")
+    assert reader.next(stream)[1]["items"] == [1]
+    _, options = reader.next(stream)
+    assert (options["items"], options["done"]) == ([], True)
     assert options["raised"][0]["text"] == "out of paper"
     assert server.statistics()["streams"] == 0
 
@@ -64,16 +49,16 @@ def test_a_dropped_stream_closes_its_generator_in_its_turn(
     reader: Reader, server: Server, source: Source
 ) -> None:
     stream = reader.open("count")
-    reader.next(stream, 1)
+    reader.next(stream)
     assert reader.drop(stream) == {"pzc": "drop"}
     assert source.closed.wait(TIMEOUT)
     assert all(name.startswith("pzc-lane") for name in source.threads)
-    assert error_of(reader.next(stream, 1)) == "Refused"
+    assert error_of(reader.next(stream)) == "Refused"
 
 
 @pytest.mark.parametrize("stream_id", ["unknown", None, 7, ["x"], ""])
 def test_an_unknown_stream_is_refused_and_dropping_it_is_harmless(reader: Reader, stream_id: object) -> None:
-    assert error_of(reader.next(stream_id, 1)) == "Refused"
+    assert error_of(reader.next(stream_id)) == "Refused"
     assert reader.drop(stream_id) == {"pzc": "drop"}
 
 
@@ -82,9 +67,9 @@ def test_the_stream_of_another_agent_is_refused_and_cannot_be_dropped(
 ) -> None:
     stream = reader.open("count")
     with reader_of(server) as stranger:
-        assert error_of(stranger.next(stream, 1)) == "Refused"
+        assert error_of(stranger.next(stream)) == "Refused"
         stranger.drop(stream)
-    assert reader.next(stream, 1)[1]["items"] == [0]
+    assert reader.next(stream)[1]["items"] == [0]
     assert not source.closed.is_set()
 
 
@@ -92,10 +77,10 @@ def test_a_stream_that_is_dropped_while_it_runs_is_closed_afterwards(
     reader: Reader, server: Server, source: Source
 ) -> None:
     stream = reader.open("block")
-    reader.next(stream, 1)
+    reader.next(stream)
     peer = reader.agent.peer(server.rep_endpoint)
     running = reader.agent.exchange_later(
-        peer, ("PSMessage", "next", {"id": stream, "credit": 5}), TIMEOUT
+        peer, ("PSMessage", "next", {"id": stream}), TIMEOUT
     )  # fmt: skip
     assert source.entered.wait(TIMEOUT)
     reader.drop(stream)
@@ -108,7 +93,7 @@ def test_a_stream_is_dropped_while_another_call_runs_and_closed_behind_it(
     reader: Reader, server: Server, source: Source
 ) -> None:
     stream = reader.open("count")
-    reader.next(stream, 1)
+    reader.next(stream)
     peer = reader.agent.peer(server.rep_endpoint)
     call = ("PSMessage", "exec", {"name": "wait", "method": "__call__"})
     running = reader.agent.exchange_later(peer, call, TIMEOUT)
@@ -121,15 +106,15 @@ def test_a_stream_is_dropped_while_another_call_runs_and_closed_behind_it(
 
 
 def test_an_asynchronous_generator_is_a_stream_too(reader: Reader, source: Source) -> None:
-    stream = reader.open("tick", 5)
-    assert reader.next(stream, 2)[1]["items"] == [0, 1]
-    assert reader.next(stream, 100)[1] == {"items": [2, 3, 4], "done": True, "raised": None}
+    stream = reader.open("tick", 2)
+    assert [reader.next(stream)[1]["items"] for _ in range(2)] == [[0], [1]]
+    assert reader.next(stream)[1] == {"items": [], "done": True, "raised": None}
     assert source.closed.is_set()
 
 
 def test_a_dropped_asynchronous_generator_is_closed(reader: Reader, source: Source) -> None:
     stream = reader.open("tick", 5)
-    reader.next(stream, 1)
+    reader.next(stream)
     reader.drop(stream)
     assert source.closed.wait(TIMEOUT)
 
@@ -138,7 +123,7 @@ def test_a_dropped_asynchronous_generator_is_closed(reader: Reader, source: Sour
 def test_stopping_the_server_closes_its_streams(
     reader: Reader, server: Server, source: Source, name: str
 ) -> None:
-    reader.next(reader.open(name, 100), 1)
+    reader.next(reader.open(name, 100))
     server.stop()
     assert source.closed.is_set()
 
@@ -157,7 +142,7 @@ def test_the_stream_of_a_reader_that_gives_no_sign_of_life_is_closed(
 ) -> None:
     timings(silence=0.2)
     with Server(source, protocol=Protocol(KEY)) as server, reader_of(server) as reader:
-        reader.next(reader.open("count"), 1)
+        reader.next(reader.open("count"))
         assert source.closed.wait(TIMEOUT)
         until(lambda: server.statistics()["calls"]["held"] == 0)
         assert server.statistics()["streams"] == 0
@@ -166,5 +151,5 @@ def test_the_stream_of_a_reader_that_gives_no_sign_of_life_is_closed(
 def test_calls_run_between_the_items_of_a_stream(reader: Reader) -> None:
     stream = reader.open("count")
     for number in range(5):
-        assert reader.next(stream, 1)[1]["items"] == [number]
+        assert reader.next(stream)[1]["items"] == [number]
         assert reader.ask("exec", name="ping", method="__call__") == ("return", "pong")

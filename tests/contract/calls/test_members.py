@@ -13,7 +13,7 @@ from pzc.testing import command
 
 from tests.contract.rigs import pizco
 
-TRANSPORTS = ("inproc", "unix", "tcp")
+TRANSPORTS = ("unix", "tcp")
 
 
 class Supply:

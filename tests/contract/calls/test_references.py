@@ -28,7 +28,7 @@ def rack() -> Rack:
     return Rack()
 
 
-@pytest.fixture(params=["tcp", "unix", "inproc"])
+@pytest.fixture(params=["tcp", "unix"])
 def proxy(rack: Rack, request: pytest.FixtureRequest) -> Iterator[Any]:
     with racked(rack, key=KEY, transport=request.param) as made:
         yield made

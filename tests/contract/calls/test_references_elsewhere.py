@@ -13,7 +13,7 @@ from pzc import CallTimeout, Protocol, Proxy, Refused, Server, Signal, attach, b
 
 from tests.contract.rigs.supply import KEY, TIMEOUT
 
-CARRIERS = pytest.mark.parametrize("transport", ["inproc", "unix", "tcp"])
+CARRIERS = pytest.mark.parametrize("transport", ["unix", "tcp"])
 
 
 class Channel:

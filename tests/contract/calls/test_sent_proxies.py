@@ -9,7 +9,7 @@ import pytest
 
 import pzc
 
-TRANSPORTS = ("inproc", "unix", "tcp")
+TRANSPORTS = ("unix", "tcp")
 
 
 class Supply:

@@ -29,7 +29,6 @@ from tests.contract.rigs.scanners import Scanner
 
 scanning = scanners.scanning
 
-MAX_CREDIT = 256
 """Items that a reader takes ahead at most."""
 
 
@@ -43,19 +42,11 @@ def test_an_empty_generator_ends_at_once(scanning: tuple[Scanner, Proxy]) -> Non
     assert list(scanning[1].scan(0)) == []
 
 
-def test_credit_begins_at_one_and_doubles_for_a_quick_reader(scanning: tuple[Scanner, Proxy]) -> None:
-    _, proxy = scanning
-    stream = proxy.scan(5000)
-    assert stream.credit == 1
-    assert sum(1 for _ in stream) == 5000
-    assert 1 < stream.credit <= MAX_CREDIT
-
-
 def test_a_reader_that_stops_reading_stops_the_generator(scanning: tuple[Scanner, Proxy]) -> None:
     scanner, proxy = scanning
     with proxy.endless() as stream:
         for item, _ in zip(stream, range(1000), strict=False):
-            assert scanner.made <= item + MAX_CREDIT
+            assert scanner.made <= item + 1
         ahead = scanner.made
         assert proxy.plain() == 7
         assert scanner.made == ahead
@@ -311,35 +302,34 @@ def test_a_generator_may_be_called_without_waiting(scanning: tuple[Scanner, Prox
     assert list(stream) == [0, 1, 2]
 
 
-def drained(stream: RemoteStream, credit: int | None = None) -> list[Any]:
+def drained(stream: RemoteStream) -> list[Any]:
     items: list[Any] = []
     done = False
     while not done:
-        batch, done = stream.next_batch_later(credit).result(TIMEOUT)
+        batch, done = stream.next_batch_later().result(TIMEOUT)
         items += batch
     return items
 
 
-@pytest.mark.parametrize("credit", [None, 1, 7, MAX_CREDIT])
-def test_batches_of_items_come_without_waiting(scanning: tuple[Scanner, Proxy], credit: int | None) -> None:
+def test_batches_of_items_come_without_waiting(scanning: tuple[Scanner, Proxy]) -> None:
     stream = scanning[1].scan(100)
-    assert drained(stream, credit) == list(range(100))
+    assert drained(stream) == list(range(100))
     assert stream.next_batch_later().result(0) == ([], True)
 
 
 def test_a_batch_that_nobody_wanted_any_more_loses_no_item(scanning: tuple[Scanner, Proxy]) -> None:
     stream = scanning[1].scan(100)
     for _ in range(3):
-        stream.next_batch_later(5).cancel()
+        stream.next_batch_later().cancel()
     assert drained(stream) == list(range(100))
 
 
 def test_the_exception_of_a_generator_comes_behind_its_last_batch(scanning: tuple[Scanner, Proxy]) -> None:
     stream = scanning[1].break_at(3)
-    assert stream.next_batch_later(100).result(TIMEOUT) == ([0, 1, 2], False)
+    assert [stream.next_batch_later().result(TIMEOUT) for _ in range(3)] == [([n], False) for n in range(3)]
     with pytest.raises(ValueError, match="out of range"):
-        stream.next_batch_later(100).result(TIMEOUT)
-    assert stream.next_batch_later(100).result(TIMEOUT) == ([], True)
+        stream.next_batch_later().result(TIMEOUT)
+    assert stream.next_batch_later().result(TIMEOUT) == ([], True)
 
 
 def test_an_iterator_and_batches_may_take_turns(scanning: tuple[Scanner, Proxy]) -> None:

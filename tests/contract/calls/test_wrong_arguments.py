@@ -80,7 +80,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "<str> is no key: expected pzc.Key(...)": lambda: pzc.Keyring([KEY]),  # type: ignore[list-item]
     "protocol=<str> cannot be used: expected pzc.Protocol(...)": lambda: pzc.discover(protocol=KEY),  # type: ignore[arg-type]
     "latest needs a whole number of messages, not None": lambda: pzc.latest(None),  # type: ignore[arg-type]
-    "transport='udp' cannot be used: expected one of auto, inproc, unix, tcp": lambda: pzc.aio.Proxy("psu", transport="udp"),
+    "transport='udp' cannot be used: expected one of auto, unix, tcp": lambda: pzc.aio.Proxy("psu", transport="udp"),
     "timeout=0 cannot be used: expected a positive number of seconds, 9.22337e+09 at most": lambda: pzc.aio.Proxy("psu", timeout=0),
     "<Supply> is no class: serve_in_thread makes the object itself, as in serve_in_thread(Supply, args); "
     "Server(...) serves one that is there": lambda: Server.serve_in_thread(Supply()),  # type: ignore[arg-type]

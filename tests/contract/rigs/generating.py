@@ -38,11 +38,6 @@ class Source:
         yield 1
         raise ValueError("out of paper")
 
-    def large(self) -> Iterator[bytes]:
-        while True:
-            self.made.append(1)
-            yield bytes(1 << 20)
-
     def block(self) -> Iterator[int]:
         try:
             yield 0
@@ -83,8 +78,8 @@ class Reader:
         assert action == "stream", options
         return options["id"]
 
-    def next(self, stream_id: object, credit: object) -> tuple[str, Any]:
-        return self.ask("next", id=stream_id, credit=credit)
+    def next(self, stream_id: object) -> tuple[str, Any]:
+        return self.ask("next", id=stream_id)
 
     def drop(self, stream_id: object) -> Any:
         return self.agent.request(self._endpoint, {"pzc": "drop", "id": stream_id}, TIMEOUT)
