@@ -19,7 +19,7 @@ from ..agents.client.remote import RemoteObject
 from ..agents.client.streams import RemoteStream
 from ..agents.client.terms import remote_of
 from ..agents.proxy import Proxy, close
-from ..agents.stubs.kinds import declared
+from ..agents.stubs import declared
 from ..agents.watch import discover
 from ..discovery.records import Entry
 from ..discovery.site import parse_peers
@@ -343,7 +343,7 @@ def _declared_below(remote: RemoteObject) -> dict[str, dict[str, Any]]:
                 continue
             if entry.get("kind") == "reference":
                 waiting.append(within)
-            elif entry.get("kind") == "items" and "item" in entry and not entry.get("mapping"):
+            elif entry.get("kind") == "items" and "item" in entry and entry.get("items") == "sequence":
                 waiting.append((*within, (0,)))
     return found
 

@@ -12,7 +12,7 @@ from ...transport.inherited import Stays
 from .terms import remote_of
 
 if TYPE_CHECKING:
-    from ..stubs.typing_helpers import Remote
+    from ..stubs import Remote
     from .reference import RemoteReference
 
 logger = logging.getLogger("pzc.proxy")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ....agents.client.described import About
-from ....agents.stubs.kinds import declared
+from ....agents.stubs import declared
 from ....protocol.paths import Path, text
 from ..live import range_of, unit_of
 from ..watched import short
