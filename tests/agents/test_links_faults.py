@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -124,18 +123,6 @@ def test_a_bundle_that_never_came_is_sent_again(kind: str, way: str, monkeypatch
         assert read(subscription, 100) == list(range(100))
         publishing.finish()
         assert (subscription.gaps, lost) == ([], [])
-
-
-def test_a_forked_child_has_no_links() -> None:
-    with pair() as (publisher, reader):
-        subscription = reader.subscribe(publisher.rep_endpoint, "t", policy=LONG, transport="unix")
-        process = os.fork()
-        if process == 0:
-            subscription.close()
-            os._exit(0 if open_links.statistics(subscription) is None else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-        publisher.publish("t", 1)
-        assert subscription.recv(TIMEOUT).content == 1
 
 
 def test_a_broken_link_whose_publisher_moves_again_and_again_takes_one_helper() -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from pzc import Agent, Protocol, block
+from pzc import Agent, Protocol
 
-from tests.agents.inside import subscribers, take_shared_memory
+from tests.agents.inside import take_shared_memory
 from tests.agents.links_reader import READERS, LocalReader, Reader, UnixReader, wish
-from tests.contract.rigs.calling import TIMEOUT, run_in_fork
 
 SHAPE = (100, 1000)
 
@@ -101,62 +96,3 @@ def test_no_memory_for_a_loan_costs_nothing_but_a_copy(agent: Agent) -> None:
             array[:] = 3
         assert (reader.take(1)[0].content == 3).all()
     assert agent.counters["shm_refused"] == 1
-
-
-@contextmanager
-def held(lock: threading.Lock) -> Iterator[None]:
-    """Another thread has a lock."""
-    taken, over = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with lock:
-            taken.set()
-            over.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert taken.wait(TIMEOUT)
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(TIMEOUT)
-
-
-def ends_in_fork(function: Callable[[], object]) -> bool:
-    """Whether a function returns in a forked child, which is killed if it does not."""
-
-    def child() -> None:
-        signal.alarm(5)
-        function()
-
-    return run_in_fork(child) == 0
-
-
-@pytest.mark.needs("fork")
-def test_a_child_that_leaves_a_loan_of_its_parent_by_an_error_waits_for_no_lock(agent: Agent) -> None:
-    with UnixReader(agent, wish("t")) as reader:
-        loan: Any = agent.loan("t", SHAPE, np.uint8)
-        loan.__enter__()[:] = 1
-
-        def leave() -> None:
-            with pytest.raises(ValueError, match="in the child"):
-                loan.gen.throw(ValueError("in the child"))
-
-        with held(subscribers(agent).ring._lock):
-            assert ends_in_fork(leave)
-        loan.__exit__(None, None, None)
-        assert reader.take(1)[0].content.sum() == 100_000
-
-
-@pytest.mark.needs("fork")
-def test_a_child_that_leaves_a_shared_content_of_its_parent_waits_for_no_lock(agent: Agent) -> None:
-    with Agent(name="reader") as reader:
-        subscription = reader.subscribe(agent.rep_endpoint, "t", policy=block(), transport="unix")
-        agent.publish("t", np.ones(SHAPE, np.uint8))
-        lent: Any = subscription.recv_zero_copy(TIMEOUT)
-        content = lent.__enter__().content
-        with held(lent.gen.gi_frame.f_locals["entry"].book.lock):
-            assert ends_in_fork(lambda: lent.__exit__(None, None, None))
-        assert content.sum() == 100_000
-        lent.__exit__(None, None, None)
