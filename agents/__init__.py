@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .serving import Server
     from .shown import html_page, html_table
     from .signals import Signal, SlotList
-    from .stub.kinds import declared
+    from .stub import declared
     from .watching import Watch, acquire, discover, hear, release, watch
 
 __all__ = [
@@ -152,7 +152,7 @@ _HOMES = {
     "serving": "Server",
     "shown": "html_page html_table",
     "signals": "Signal SlotList",
-    "stub.kinds": "declared",
+    "stub": "declared",
     "watching": "Watch acquire discover hear release watch",
 }
 """Modules, and the names that each of them gives."""

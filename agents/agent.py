@@ -221,6 +221,11 @@ class Agent(Stays):
         if self._stopped.is_set():
             raise AgentClosed(f"{self!r} was stopped")
 
+    def disown(self) -> None:
+        """The process was forked: in the child, nothing is asked or published with this agent."""
+        self.client.unusable = "this agent belongs to the parent of this forked process: make a new one here"
+        self._publishing.publisher.closed = True
+
     def on_request(self, sender: str, topic: str, content: Any, msgid: str) -> Any:
         """Answer a request; override it. Runs in the lane, one request at a time.
 
@@ -369,6 +374,10 @@ class _Running(Table):
     def begin(self) -> None:
         super().begin()
         self.agents: set[Agent] = set()
+
+    def forget(self) -> None:
+        for agent in self.agents:
+            agent.disown()
 
 
 _running = _Running()

@@ -6,7 +6,7 @@ import copyreg
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ..protocol import portable, unpickle_rules, values
 from ..protocol.errors import DecodeError, PzcError
@@ -20,10 +20,7 @@ from .client.member import Member, refer
 from .client.reference import Later, RemoteReference, explained
 from .client.remote import RemoteObject
 from .client.terms import no_proxy, remote_of
-
-if TYPE_CHECKING:
-    from .stub.typing_helpers import Remote
-
+from .stub import Remote, stub_text
 
 _agents: Leases[Agent] = Leases()
 
@@ -281,10 +278,8 @@ def stubs(proxy: RemoteReference | Remote) -> str:
         ConfigError: for anything but a proxy.
         CallTimeout, PeerLost: as `Agent.request`, when the server has been replaced.
     """
-    from .stub.stubs import stub_text  # as seldom as this is used
-
     remote = remote_of(proxy)
     about: About = remote.about(remote.root)  # reads it again when another server is there now
     name = about.type or "RemoteObject"
     text = f"{name} as {remote.target} serves it."
-    return stub_text(name, about.members, text, about.types, about._asdict())
+    return stub_text(name, about._asdict(), text, about.types)

@@ -346,7 +346,7 @@ def _declared_below(remote: RemoteObject) -> dict[str, dict[str, Any]]:
                 continue
             if entry.get("kind") == "reference":
                 waiting.append(within)
-            elif entry.get("kind") == "items" and "item" in entry and not entry.get("mapping"):
+            elif entry.get("kind") == "items" and "item" in entry and entry.get("items") == "sequence":
                 waiting.append((*within, (0,)))
     return found
 

@@ -18,7 +18,7 @@ from .sent import keeps_of, told_of
 from .terms import USUAL, Terms, checked_timeout, remote_of
 
 if TYPE_CHECKING:
-    from ..stub.typing_helpers import Remote
+    from ..stub import Remote
     from .remote import RemoteObject
 
 _AT_ONCE = frozenset({"__iter__", "__len__", "__contains__", "__enter__", "__exit__"})

@@ -6,7 +6,6 @@ import logging
 import math
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -25,7 +24,6 @@ from ...transport.dealer_socket import TOLD_AFTER, TOLD_FOR
 from ...transport.exchange import UnixExchange
 from ...transport.executor import NO_THREAD, Executor
 from ...transport.loop import Loop
-from ...transport.tables import Table
 from ...transport.wire import Protocol as Wire
 from ..interfaces import LOOK_FOR, Found
 from .abort import STOPPED, AbortSignal
@@ -46,8 +44,6 @@ _PATIENCE = 0.5
 
 _TELL = 5.0
 """Seconds in which somebody is told what nobody waits for."""
-
-_FORKED = "this agent belongs to the parent of this forked process: make a new one here"
 
 
 class Client(Exchanges):
@@ -76,7 +72,6 @@ class Client(Exchanges):
         self._pipelines = Pipelines(loop, pools, self, self.heartbeat)
         self._pipeline, self.wait_for_id = self._pipelines.of, self._pipelines.wait_for_id
         self._callbacks = Executor("pzc-futures", spare=limits.current.stalled_callbacks)
-        _clients.clients.add(self)
 
     # --- what proxies use ------------------------------------------------------------------------------
 
@@ -170,7 +165,7 @@ class Client(Exchanges):
 
     def tell(self, peer: Peer, content: dict[str, Any]) -> None:
         """A control word whose answer nobody waits for; any thread, finalizers included."""
-        if peer.dialect == PZC00 or self.unusable:
+        if peer.dialect == PZC00:
             return
         try:
             self.send_to(peer, {**content, "oneway": True}, _TELL)
@@ -331,18 +326,3 @@ class Client(Exchanges):
             return self.exchange(ref.endpoint, content, seconds, started, transport, ends, recover=False)
 
         return repeated(once, seconds, self.closed)
-
-
-class _Clients(Table):
-    """The clients of this process; a forked child's copies use nothing of the parent's."""
-
-    def begin(self) -> None:
-        super().begin()
-        self.clients: weakref.WeakSet[Client] = weakref.WeakSet()
-
-    def forget(self) -> None:
-        for client in list(self.clients):
-            client.unusable = _FORKED
-
-
-_clients = _Clients()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from ...protocol.contents import as_table
 from ...protocol.shown import plain
-from ..stub.kinds import declared
+from ..stub import declared
 
 Entry = dict[str, Any]
 
@@ -68,7 +68,7 @@ def read(told: object) -> About:
 
 
 _TEXTS = frozenset({"type", "doc", "kind", "signature", "items", "item"})
-_TABLES = frozenset({"members", "types", "names", "enums"})
+_TABLES = frozenset({"members", "types"})
 
 
 def entry_of(told: object) -> Entry:

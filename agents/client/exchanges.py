@@ -326,8 +326,6 @@ class Exchanges(ABC):
 
     def peer(self, endpoint: str, deadline: float) -> Peer:
         """The peer behind an endpoint, by the deadline in monotonic seconds; errors as `exchange`."""
-        if self.unusable:
-            raise AgentClosed(self.unusable)
         return self.known(endpoint) or self._meet(endpoint, deadline)
 
     def forget(self, endpoint: str) -> None:

@@ -11,7 +11,7 @@ from ...transport.inherited import Stays
 from .terms import remote_of
 
 if TYPE_CHECKING:
-    from ..stub.typing_helpers import Remote
+    from ..stub import Remote
     from .reference import RemoteReference
 
 logger = logging.getLogger("pzc.proxy")

@@ -26,6 +26,7 @@ from ...protocol.values import PLAIN, is_class_of_values
 from ...transport.wire import Protocol
 from ..current import current
 from ..shown import first_line, html_page, html_table
+from ..stub import signature_of
 from .answers import REMOTE, Items
 from .described import About, Entry
 from .operations import CALLED, OPERATIONS, Operation, made_of, special
@@ -63,8 +64,6 @@ class _Signature:
         told = "" if instance is None else instance._proxy_signature()
         if not told:
             raise AttributeError("__signature__")
-        from ..stub.signatures import signature_of
-
         return signature_of(told)
 
 

@@ -10,7 +10,7 @@ from ...protocol.shown import printable, shown
 from .terms import remote_of
 
 if TYPE_CHECKING:
-    from ..stub.typing_helpers import Remote
+    from ..stub import Remote
     from .reference import RemoteReference
 
 

@@ -15,7 +15,6 @@ from ...protocol.records import Records
 from ...transport.compiled import PROVER
 from ...transport.counters import Counters
 from ...transport.executor import Executor, InOrder
-from ...transport.inherited import forked_since, forks
 from ...transport.loop import Loop
 from ...transport.timers import checked_wait
 from ...transport.wire import Protocol
@@ -94,7 +93,6 @@ class Publishing:
         self._agent_id = agent_id
         self._fingerprint = protocol.fingerprint
         self._check_usable = check_usable
-        self._forks = forks()
         self.announcer: Announcer | None = None
         records = Records(protocol.codec, agent_id, protocol.ids, PROVER)
         self.subscribers = Subscribers(loop, protocol, counters, records)
@@ -147,10 +145,13 @@ class Publishing:
             CallTimeout: a reader did not make room in time; nothing was published.
             AgentClosed: after `stop`, also while it waits.
         """
-        if self.publisher.closed or forked_since(self._forks):
-            self._check_usable()
         about = "" if key is None else check_key(key)
-        return self.publisher.publish_prepared(Published(topic, about, content), None, ack_wait)
+        return self._publish(Published(topic, about, content), ack_wait)
+
+    def _publish(self, published: Published, ack_wait: float | None) -> int:
+        if self.publisher.closed:
+            self._check_usable()
+        return self.publisher.publish_prepared(published, None, ack_wait)
 
     def loan(
         self,
@@ -180,17 +181,10 @@ class Publishing:
             AgentClosed: after `stop`.
         """
         self._check_usable()
-        publish = partial(self._publish_own, ack_wait=ack_wait)
+        publish = partial(self._publish, ack_wait=ack_wait)
         shared = self.subscribers.routes.about(topic).zero_copy
         published = Published(check_topic(topic), "" if key is None else check_key(key), None)
-        is_forked = partial(forked_since, self._forks)
-        return lend(self.subscribers.encoding, published, shape, dtype, publish, is_forked, shared)
-
-    def _publish_own(self, published: Published, ack_wait: float | None) -> int:
-        """Publish what was lent, but not in a child that was forked since."""
-        if forked_since(self._forks):
-            self._check_usable()
-        return self.publisher.publish_prepared(published, None, ack_wait)
+        return lend(self.subscribers.encoding, published, shape, dtype, publish, shared)
 
     def advertise(
         self,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from ...protocol.errors import ConfigError, ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Notification, let_go, own
-from ...transport.inherited import Stays, check_own, forked_since
+from ...transport.inherited import Stays, check_own
 from ...transport.threads import SLICE
 from ...transport.timers import checked_wait
 from .callbacks import Called
@@ -106,10 +106,9 @@ class Reading(Stays, Called):
         try:
             yield lent
         finally:
-            if not forked_since(self._forks):  # else it is the parent's, and locks may be held for ever
-                if entry.leased:
-                    let_go(lent)
-                entry.consumed()
+            if entry.leased:
+                let_go(lent)
+            entry.consumed()
 
     def _take(self, timeout: float | None) -> Arrival:
         """As `recv`, before it is copied."""

@@ -16,7 +16,6 @@ record, go on writing to a deleted file, and neither count nor tell a line that 
 
 from __future__ import annotations
 
-import atexit
 import functools
 import itertools
 import json
@@ -35,7 +34,6 @@ import msgspec
 
 from ...protocol.errors import BindError, ConfigError
 from ...protocol.lazily import numpy_kind
-from ...transport.inherited import forked_since, forks
 from .audit_file import AuditFile
 
 logger = logging.getLogger("pzc.audit")
@@ -94,7 +92,7 @@ _CALL, _LOST = CallRecord._fields, ("at", "lost", "reason")
 
 
 class Audit:
-    """Writes calls and events to a file that rotates; safe from any thread, silent in a forked child.
+    """Writes calls and events to a file that rotates; safe from any thread.
 
     Args:
         path: of the file; created with mode 0600, continued when it exists. One server per file.
@@ -128,7 +126,7 @@ class Audit:
         if min(max_bytes, keep, bound) < 1:
             raise ConfigError(f"audit log {path}: {max_bytes=}, {keep=}, {bound=}; each must be at least 1")
         self._file = AuditFile(os.path.abspath(path), max_bytes, keep)
-        self._bound, self._clock, self._forks = bound, clock, forks()
+        self._bound, self._clock = bound, clock
         self._lock = threading.RLock()  # a signal handler may record while its thread is in here
         self._queue: deque[_Entry] = deque()
         self._overflow = self._unwritten = 0  # not told yet: lost behind the queue's end, and by the writer
@@ -147,7 +145,6 @@ class Audit:
                 f"audit log {path}: its thread cannot start: {exc}; close what is not needed, or raise the "
                 "limit of threads (ulimit -u)"
             ) from exc
-        atexit.register(self.close)
 
     def record(self, call: CallRecord) -> None:
         """Queue the line of a call; never raises, and never waits for the file."""
@@ -169,14 +166,11 @@ class Audit:
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is queued, within ``timeout`` seconds; what is recorded later counts as dropped."""
-        if forked_since(self._forks):
-            return
         with self._lock:
             self._closed, self._open = True, False
         self._wake.set()
         self._hurry.set()
         self._thread.join(timeout)
-        atexit.unregister(self.close)
         if self._thread.is_alive():
             logger.warning("audit log %s still hangs after %g s; it is left behind", self._file.path, timeout)
 
@@ -201,8 +195,6 @@ class Audit:
 
     def _may_queue(self, values: object) -> bool:
         """Whether a line may wait, after what was lost before it was told."""
-        if forked_since(self._forks):
-            return False  # a forked child has no writer, and maybe a lock that nobody will release
         with self._lock:
             if values is None or self._closed or len(self._queue) >= self._bound:
                 self.dropped += 1

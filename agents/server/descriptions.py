@@ -16,7 +16,6 @@
     members                    a description            see `described`; of each: kind and more
     types                      a description            of what is in it: "module.Class" -> doc, members
     item                       a member with items      class of its first item, when that is a reference
-    refers                     a property               what it gives is annotated as no value
 
 Nothing of this runs a property.
 """
@@ -24,15 +23,15 @@ Nothing of this runs a property.
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from ...protocol import paths
 from ...protocol.paths import Path
-from ...protocol.values import PLAIN, first_reference, is_class_of_values
+from ...protocol.values import PLAIN, first_reference
 from . import members
-from .described import describe, described_call, documentation, flags_of, full_name
+from .described import describe, described_call, documentation, full_name
+from .marks import given_of, marks_of
 
 MOST_TYPES = 100
 """Classes in one description."""
@@ -58,7 +57,7 @@ def about(thing: object, path: Path) -> Told:
         "context": hasattr(cls, "__enter__") or hasattr(cls, "__aenter__"),
     }
     if told["callable"]:
-        told.update(flags_of(thing))
+        told.update(given_of(marks_of(thing)))
     return told
 
 
@@ -144,8 +143,6 @@ def _members(
 def _member(target: object, path: Path, kind: str, inside: Inside) -> Told:
     name = cast(str, path[-1])
     told = describe(target, name, kind)
-    if kind == "property":
-        return {**told, "refers": True} if _refers(target, name) else told
     if kind not in ("reference", "items"):
         return told
     thing = members.still(target, name)
@@ -170,14 +167,3 @@ def _first_item(thing: object) -> tuple[Any, object]:
     if isinstance(thing, Mapping) and module in ("builtins", "collections"):
         return next(iter(cast("Mapping[object, object]", thing).items()), (0, None))
     return 0, None
-
-
-def _refers(target: object, name: str) -> bool:
-    """Whether a property says that it gives something that is no value."""
-    static = inspect.getattr_static(target, name)
-    getter: Any = static.fget if isinstance(static, property) else getattr(static, "func", None)
-    try:
-        gives = typing.get_type_hints(getter).get("return")
-    except Exception:  # nothing is said, or by names that nobody knows
-        return False
-    return isinstance(gives, type) and gives is not object and not is_class_of_values(gives)

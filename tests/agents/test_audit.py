@@ -251,9 +251,9 @@ def test_close_leaves_a_file_behind_that_hangs(path: Path, caplog: pytest.LogCap
     os.close(end)
 
 
-def test_a_program_that_ends_without_closing_loses_no_line(path: Path) -> None:
-    run("Audit(sys.argv[1]).record(CALL)", path)
-    assert len(read(path)) == 1
+def test_a_program_that_ends_without_stopping_its_server_loses_no_line(path: Path) -> None:
+    run("import pzc; server = pzc.Server(object(), audit=sys.argv[1]); server._audit.record(CALL)", path)
+    assert [line.get("event", "call") for line in read(path)][-2:] == ["call", "stopped"]
 
 
 def test_rotation_keeps_every_line_and_the_size(path: Path) -> None:

@@ -118,7 +118,6 @@ def test_the_table_tells_signature_documentation_and_who_may_write(stage: Stage)
     table = table_of(stage)
     assert table["move"] == {
         "kind": "method", "doc": "Move the stage.", "signature": "(to: float, *, fast: bool = False) -> float",
-        "returns": "float",
     }  # fmt: skip
     assert table["position"] == {
         "kind": "property", "doc": "Where it is, in mm.", "writable": True, "type": "float"

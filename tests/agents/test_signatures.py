@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.agents.stub.signatures import MAX_TEXT, SourceText, parse_expression, signature_of
+from pzc.agents.stub import MAX_TEXT, SourceText, parse_expression, signature_of
 
 
 def _signature(text: str) -> inspect.Signature:

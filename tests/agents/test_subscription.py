@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import queue
-import threading
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -22,7 +20,6 @@ from pzc import (
 from pzc.transport.executor import Executor
 
 from tests.agents.subscriptions import EPOCH, Make, deliver, feed, hear, heard, note
-from tests.contract.rigs.calling import in_thread, run_in_fork
 from tests.contract.rigs.peers import TIMEOUT, balance, run_threads
 
 
@@ -190,32 +187,3 @@ def test_the_representation_says_what_and_how_much(make: Make) -> None:
     assert repr(subscription) == "<Subscription t of p: 1 received, 0 dropped>"
     subscription.close()
     assert repr(subscription) == "<Subscription t of p: closed>"
-
-
-class Held(Executor):
-    """Takes nothing until the test lets it."""
-
-    def __init__(self) -> None:
-        super().__init__("held")
-        self.entered, self.opened = threading.Event(), threading.Event()
-
-    def submit(self, function: Callable[[], object]) -> bool:
-        self.entered.set()
-        assert self.opened.wait(TIMEOUT)
-        return super().submit(function)
-
-
-@pytest.mark.needs("fork")
-def test_a_forked_child_closes_a_subscription_of_the_parent_that_another_thread_is_busy_with(
-    make: Make,
-) -> None:
-    executor = Held()
-    subscription = make(policy=drop(1), thread=executor)
-    subscription.on_gap = repr
-    thread, _ = in_thread(lambda: feed(subscription, 1, 3))
-    assert executor.entered.wait(TIMEOUT)
-    assert run_in_fork(subscription.close) == 0
-    executor.opened.set()
-    thread.join(TIMEOUT)
-    executor.close()
-    assert (subscription.closed, subscription.pending) == (False, 1)

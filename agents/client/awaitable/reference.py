@@ -19,7 +19,7 @@ from ....protocol.frames import PZC00
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
 from ...interfaces import Subscription
 from ...signals import Slot
-from ...stub.signatures import signature_of
+from ...stub import signature_of
 from .. import interrupts, terms
 from .. import reference as synchronous
 from ..abort import AbortSignal

@@ -25,7 +25,7 @@ else:
 @contextmanager
 def lend(
     encoding: Encoding, published: Published, shape: int | tuple[int, ...], dtype: Any,
-    publish: Callable[[Published], object], is_forked: Callable[[], bool], shared: bool = True,
+    publish: Callable[[Published], object], shared: bool = True,
 ) -> Generator[Array]:  # fmt: skip
     """A writable array that is published when the block ends, unless that raises.
 
@@ -35,7 +35,6 @@ def lend(
         shape: of the array.
         dtype: of the array, without objects in it.
         publish: publishes it; gives its memory back when it raises.
-        is_forked: True in a forked child, where the memory is the parent's to give back.
         shared: it may lie in shared memory.
 
     Raises:
@@ -50,8 +49,7 @@ def lend(
     try:
         yield array
     except BaseException:
-        if not is_forked():
-            encoding.give_back(published)
+        encoding.give_back(published)
         raise
     array.flags.writeable = False
     published.content = array

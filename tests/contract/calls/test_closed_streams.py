@@ -12,7 +12,7 @@ from pzc import AgentClosed, Protocol, Proxy, Server, aio, close
 
 from tests.contract.rigs.calling import KEY, TIMEOUT
 
-WAYS = {"unix": ("", "unix"), "tcp": ("", "tcp"), "inproc": (KEY, "inproc")}
+WAYS = {"unix": ("", "unix"), "tcp": ("", "tcp")}
 
 
 class Scope:

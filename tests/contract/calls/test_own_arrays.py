@@ -58,7 +58,6 @@ class Scope:
 WAYS: dict[str, tuple[str, str, str]] = {
     "unix": ("", "pickle", "unix"),
     "tcp": ("", "pickle", "tcp"),
-    "inproc": (KEY, "pickle", "inproc"),
     "unix signed": (KEY, "pickle", "unix"),
     "tcp signed": (KEY, "pickle", "tcp"),
     "json": ("", "json", "tcp"),

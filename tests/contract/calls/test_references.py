@@ -290,5 +290,4 @@ def test_the_stub_of_a_real_server_has_what_is_inside(proxy: Any) -> None:
     text = pzc.stubs(proxy)
     assert "class Channel(" in text
     assert "def ch1(self) -> Channel" in text
-    assert "RemoteSequence[Channel]" in text
     assert "class Parameter(" in text

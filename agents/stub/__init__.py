@@ -1,1 +1,0 @@
-"""What an editor is told of a remote instrument."""
