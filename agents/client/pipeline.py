@@ -384,7 +384,8 @@ class Pipeline:
             return self.closed
 
     def close(self, error: Callable[[], BaseException]) -> None:
-        """Fail what is in flight, and close the socket."""
+        """Write what waits, such as cancellations, fail what is in flight, and close the socket."""
+        self._write_here()
         with self._order:
             self.closed = True
             transport, self._transport = self._transport, self._zmq

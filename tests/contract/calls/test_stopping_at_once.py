@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 import pytest
@@ -86,6 +87,11 @@ def detached_and_cancel_of_all(made: Any, stage: Stage) -> None:
     cancel(made)
 
 
+def by_batch(made: Any) -> None:
+    with batch(made) as together:
+        together.move()
+
+
 def batch_and_timeout(made: Any, stage: Stage) -> None:
     together = batch(made, timeout=0.3)
     together.where()
@@ -128,6 +134,22 @@ def test_giving_up_a_call_stops_it_at_once(
         with proxy_of(server, transport=transport) as made:
             give_up(made, stage)
             assert is_stopped(stage)
+
+
+@BOTH_CARRIERS
+@pytest.mark.parametrize("call", ["move", "future", "batch"])
+def test_the_last_proxy_that_closes_cancels_its_calls_before_it_is_missed(
+    stage: Stage, transport: str, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Server(stage, protocol=Protocol(KEY), discovery=False, **STOPPED) as server:
+        made = proxy_of(server, transport=transport)
+        in_the_background(
+            {"move": made.move, "future": made.move.future, "batch": partial(by_batch, made)}[call]
+        )
+        assert stage.moving.wait(TIMEOUT)
+        close(made)
+        assert is_stopped(stage)
+    assert "is gone" not in caplog.text
 
 
 @BOTH_CARRIERS
