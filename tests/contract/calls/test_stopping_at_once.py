@@ -174,7 +174,14 @@ def test_a_cancelled_task_stops_what_it_awaits(stage: Stage, transport: str) -> 
             for transport in ("tcp", "unix")
             for how in ("plain", "future", "awaited", "stream")
         ),
-        ("unix", "one-way"),  # of a one-way call over TCP the server cannot see the end of its client
+        ("unix", "one-way"),
+        pytest.param(
+            "tcp",
+            "one-way",
+            marks=pytest.mark.xfail(
+                strict=True, reason="over TCP a server asks nobody whether the client of a one-way call lives"
+            ),
+        ),
     ],
 )
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
@@ -185,8 +192,8 @@ def test_the_end_of_a_client_stops_its_call(
         child = moved_by(server, transport, how)
         assert stage.moving.wait(TIMEOUT)
         child.send_signal(end)
-        assert is_stopped(stage)
         child.wait(TIMEOUT)
+        assert is_stopped(stage)
 
 
 def test_the_command_stops_a_call(stage: Stage) -> None:
