@@ -190,10 +190,10 @@ class Client(Exchanges):
 
         return left
 
-    def give_up(self, ref: Served, error: Callable[[], BaseException]) -> None:
-        """End the calls of a reference that nobody waits for now, and call them off."""
+    def give_up(self, ref: Served | None, error: Callable[[], BaseException]) -> None:
+        """End the calls of a reference, or of all, that nobody waits for now, and call them off."""
         for entry in self._pipelines.pending.copy():
-            if isinstance(entry, PendingCall) and entry.ref is ref:
+            if isinstance(entry, PendingCall) and ref in (None, entry.ref):
                 entry.give_up(error())
 
     def call_back(self, function: Callable[[Future[Any]], object], future: Future[Any]) -> None:
@@ -296,6 +296,7 @@ class Client(Exchanges):
 
     def close(self) -> None:
         """End every wait, and give everything back; not in the I/O thread."""
+        self.give_up(None, partial(AgentClosed, STOPPED))
         self.hang_up()
         self.heartbeat.close()
         self._pools.close()

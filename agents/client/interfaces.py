@@ -105,6 +105,10 @@ class Served(Protocol):
         """What the user gets for a value that was returned."""
         ...
 
+    def stop_of(self, options: dict[str, Any]) -> object:
+        """What its server calls when such a call was cancelled; None where that is not known."""
+        ...
+
     def read(self, reply: Reply, timeout: float | None) -> Any:
         """What the user gets for any other reply, or raises."""
         ...

@@ -42,7 +42,7 @@ from ...transport.threads import Future
 from ...transport.transport import Disconnected
 from . import answers
 from .interfaces import Served
-from .interrupts import interrupted, named, outcome
+from .interrupts import interrupted, outcome
 from .sent import explain
 
 ASK_TIMEOUT = 30.0
@@ -166,28 +166,34 @@ class PendingCall(Pending):
         return f"{self.msgid}@{self.peer.endpoint}"
 
     def result(self, timeout: float | None = None) -> Any:
-        """As of every future; AgentClosed for one of the parent's that is not done, in a forked child."""
+        """As of every future; Ctrl-C cancels the call, unless it is detached or was attached to.
+
+        Raises:
+            AgentClosed: in a forked child, for one of the parent's that is not done.
+        """
         self._check_own()
         try:
             return super().result(timeout)
         except KeyboardInterrupt as error:
-            raise interrupted(error, self._outcome()) from None
+            raise self._interrupted(error) from None
         finally:
             del self  # an error's traceback has this frame, and the future the error
-
-    def _outcome(self) -> str:
-        """What becomes of the call when its caller no longer waits."""
-        call = read_ps_message(self.content)
-        if call is None or self.detached:
-            return "" if call is None else outcome(self.peer, *call)
-        return (
-            f"{named(self.peer, call[1])} goes on as long as this process does; its future's cancel() ends it"
-        )
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Likewise."""
         self._check_own()
-        return super().exception(timeout)
+        try:
+            return super().exception(timeout)
+        except KeyboardInterrupt as error:
+            raise self._interrupted(error) from None
+
+    def _interrupted(self, error: KeyboardInterrupt) -> KeyboardInterrupt:
+        call = read_ps_message(self.content)
+        if call is None:
+            return error
+        if not self.detached:
+            self.cancel()
+        return interrupted(error, outcome(self.peer, *call, self.ref.stop_of(call[1])))
 
     def _check_own(self) -> None:
         if self._unfinished and self._client.unusable:

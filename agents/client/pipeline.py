@@ -384,11 +384,11 @@ class Pipeline:
             return self.closed
 
     def close(self, error: Callable[[], BaseException]) -> None:
-        """Fail what is in flight, and close the socket."""
+        """Write what waits, such as cancellations, fail what is in flight, and close the socket."""
+        self._write_here()
         with self._order:
-            self.closed = True
+            self.closed, pending = True, self._pending.copy()
             transport, self._transport = self._transport, self._zmq
-        pending = self._pending.copy()
         if isinstance(transport, UnixTransport):
             transport.close()
         detached = any(each.detached for each in pending)  # libzmq goes on delivering what nobody waits for

@@ -75,8 +75,8 @@ class Pipelines:
         pipeline = self._of.get(key)
         if pipeline is None or pipeline.closed:
             with self._making:
-                if self._closed.is_set():
-                    raise AgentClosed(self._closed.reason)
+                if self._exchanges.unusable:  # not before `_close`: calls that end until then are cancelled
+                    raise AgentClosed(self._exchanges.unusable)
                 pipeline = self._of.get(key)
                 if pipeline is None or pipeline.closed:
                     pipeline = self._of[key] = Pipeline(self, peer, self._pools.sealed(peer))
@@ -130,6 +130,7 @@ class Pipelines:
 
     def _close(self) -> None:
         with self._making:
+            self._exchanges.unusable = self._closed.reason
             pipelines = list(self._of.values())
             self._of.clear()
         for pipeline in pipelines:

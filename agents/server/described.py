@@ -115,6 +115,8 @@ def _property(static: object) -> dict[str, Any]:
     told: dict[str, Any] = {"doc": documentation(static), "writable": settable}
     if isinstance(static, property):
         getter, told["writable"] = cast("Any", static.fget), static.fset is not None
+        if marks_of(getter).concurrent:  # the only mark that holds for a property
+            told["concurrent"] = True
     elif isinstance(static, functools.cached_property):
         getter = cast("Any", static).func
     annotations = _annotations(getter)

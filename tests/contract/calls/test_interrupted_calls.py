@@ -9,12 +9,13 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pzc import Protocol, Server, aio, batch
+from pzc import PendingCall, Protocol, Server, aio, attach, batch
 from pzc.testing import Running, command
 
 from tests.contract.rigs.supply import KEY, TIMEOUT, Supply, held
@@ -70,17 +71,43 @@ def test_an_interrupt_says_whether_the_instrument_goes_on(supply: Supply, way: s
     assert note.startswith(said)
 
 
-def test_an_interrupt_of_the_wait_for_a_future_says_that_its_call_goes_on(supply: Supply) -> None:
+def interrupt_wait(supply: Supply, wait: Callable[[], object]) -> str:
+    """What an interrupt of a wait for a running call says."""
+    assert supply.running.wait(TIMEOUT)
+    supply.running.clear()
+    with interrupt(supply) as caught:
+        threading.Timer(0.5, supply.running.set).start()  # then this thread waits
+        wait()
+    return "".join(getattr(caught.value, "__notes__", ()))
+
+
+@pytest.mark.parametrize("wait", [PendingCall.result, PendingCall.exception])
+def test_an_interrupt_of_the_wait_for_a_future_cancels_its_call(
+    supply: Supply, wait: Callable[[PendingCall], object]
+) -> None:
+    with held(supply, name="psu", on_cancel={"ramp": "off"}) as psu:
+        future = psu.ramp.future()
+        said = interrupt_wait(supply, partial(wait, future))
+        assert said == "psu.ramp was cancelled; if it had begun, its server calls 'off'"
+        assert future.cancelled()
+        assert supply.ended.wait(TIMEOUT)
+
+
+def test_an_interrupt_of_the_wait_for_a_detached_future_leaves_its_call(supply: Supply) -> None:
+    with held(supply, name="psu") as psu:
+        future = psu.ramp.options(detached=True).future()
+        assert interrupt_wait(supply, future.result).startswith("psu.ramp goes on at the server")
+        supply.opened.set()
+        assert future.result(TIMEOUT) == "let go"
+
+
+def test_an_interrupt_of_the_wait_for_an_attached_call_leaves_it(supply: Supply) -> None:
     with held(supply, name="psu") as psu:
         future = psu.ramp.future()
-        assert supply.running.wait(TIMEOUT)
-        supply.running.clear()
-        with interrupt(supply) as caught:
-            threading.Timer(0.5, supply.running.set).start()  # then this thread waits
-            future.result()
-        assert not supply.ended.is_set()
-    (note,) = caught.value.__notes__
-    assert note.startswith("psu.ramp goes on as long as this process does")
+        attached = attach(future.call_id, protocol=Protocol(KEY))
+        assert interrupt_wait(supply, attached.result) == ""
+        supply.opened.set()
+        assert future.result(TIMEOUT) == "let go"
 
 
 def test_a_cancelled_wait_of_a_task_says_it_as_well(supply: Supply) -> None:

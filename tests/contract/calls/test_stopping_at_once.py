@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 import pytest
@@ -86,6 +87,11 @@ def detached_and_cancel_of_all(made: Any, stage: Stage) -> None:
     cancel(made)
 
 
+def by_batch(made: Any) -> None:
+    with batch(made) as together:
+        together.move()
+
+
 def batch_and_timeout(made: Any, stage: Stage) -> None:
     together = batch(made, timeout=0.3)
     together.where()
@@ -131,6 +137,22 @@ def test_giving_up_a_call_stops_it_at_once(
 
 
 @BOTH_CARRIERS
+@pytest.mark.parametrize("call", ["move", "future", "batch"])
+def test_the_last_proxy_that_closes_cancels_its_calls_before_it_is_missed(
+    stage: Stage, transport: str, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Server(stage, protocol=Protocol(KEY), discovery=False, **STOPPED) as server:
+        made = proxy_of(server, transport=transport)
+        in_the_background(
+            {"move": made.move, "future": made.move.future, "batch": partial(by_batch, made)}[call]
+        )
+        assert stage.moving.wait(TIMEOUT)
+        close(made)
+        assert is_stopped(stage)
+    assert "is gone" not in caplog.text
+
+
+@BOTH_CARRIERS
 def test_a_cancelled_task_stops_what_it_awaits(stage: Stage, transport: str) -> None:
     async def give_up(endpoint: str) -> None:
         async with aio.Proxy(endpoint, protocol=Protocol(KEY), transport=transport) as made:
@@ -152,7 +174,14 @@ def test_a_cancelled_task_stops_what_it_awaits(stage: Stage, transport: str) -> 
             for transport in ("tcp", "unix")
             for how in ("plain", "future", "awaited", "stream")
         ),
-        ("unix", "one-way"),  # of a one-way call over TCP the server cannot see the end of its client
+        ("unix", "one-way"),
+        pytest.param(
+            "tcp",
+            "one-way",
+            marks=pytest.mark.xfail(
+                strict=True, reason="over TCP a server asks nobody whether the client of a one-way call lives"
+            ),
+        ),
     ],
 )
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
@@ -163,8 +192,8 @@ def test_the_end_of_a_client_stops_its_call(
         child = moved_by(server, transport, how)
         assert stage.moving.wait(TIMEOUT)
         child.send_signal(end)
-        assert is_stopped(stage)
         child.wait(TIMEOUT)
+        assert is_stopped(stage)
 
 
 def test_the_command_stops_a_call(stage: Stage) -> None:

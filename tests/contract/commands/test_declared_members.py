@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Protocol, Proxy, Server, close, reading, stubs
+from pzc import Protocol, Proxy, Server, close, concurrent, reading, stubs
 
 from tests.contract.rigs.console import KEY, Console
 from tests.contract.rigs.monitoring import Monitor
@@ -22,6 +22,12 @@ class Marked(Supply):
         """Level in volts."""
         return self._voltage
 
+    @concurrent
+    @property
+    def drift(self) -> float:
+        """Drift in volts."""
+        return 0.0
+
 
 DECLARED: dict[str, Any] = {
     "urgent": ["psu.off", "psu.ch1.off"],
@@ -30,7 +36,8 @@ DECLARED: dict[str, Any] = {
     "poll": {"psu.voltage": 60.0},
 }
 SHOWN = {
-    "off": ("urgent", True), "note": ("reading", True), "level": ("reading", True), "ramp": ("on_cancel", "off"),
+    "off": ("urgent", True), "note": ("reading", True), "level": ("reading", True), "drift": ("concurrent", True),
+    "ramp": ("on_cancel", "off"),
     "voltage": ("poll", 60.0),
 }  # fmt: skip
 
@@ -75,7 +82,10 @@ def test_serve_describes_what_its_options_declare(keyed: Console) -> None:
 def test_stubs_and_help_name_the_kinds(rack: Server) -> None:
     psu: Any = Proxy(rack.rep_endpoint, protocol=Protocol(KEY))
     for text in (stubs(psu), psu.psu.__doc__):
-        assert all(words in text for words in ("urgent", "reading", "on_cancel off", "polled every 60 s"))
+        assert all(
+            words in text
+            for words in ("urgent", "reading", "on_cancel off", "polled every 60 s", "concurrent")
+        )
     close(psu)
 
 
