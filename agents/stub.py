@@ -61,7 +61,7 @@ _HEADER = """\
 # pyright: basic
 import builtins as _builtins
 import typing as _typing
-import pzc.agents.stubs as _remote"""
+import pzc.agents.stub as _remote"""
 
 
 class Remote:
