@@ -12,8 +12,11 @@ import os
 from collections import deque
 from functools import partial
 
-from ..protocol import limits
 from .private import Private
+
+SHARED_BLOCKS = 8
+"""Blocks of one writer on one connection; so many messages can be held by its reader without a copy."""
+
 
 COPIES = 16
 """Contents that are copied after a reader wrote to a view: its own pages cost ten times as much as a copy."""
@@ -39,10 +42,8 @@ class Borrowed:
         Raises:
             ValueError: when the block is not new, or one too many; the descriptor stays the caller's.
         """
-        if block_id in self._fds or len(self._fds) >= limits.current.shared_blocks:
-            raise ValueError(
-                f"descriptor of block {block_id} came twice, or over {limits.current.shared_blocks} are kept"
-            )
+        if block_id in self._fds or len(self._fds) >= SHARED_BLOCKS:
+            raise ValueError(f"descriptor of block {block_id} came twice, or over {SHARED_BLOCKS} are kept")
         self._fds[block_id] = fd
 
     def map(self, block_id: int, size: int) -> memoryview:

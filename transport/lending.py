@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 
-from ..protocol import limits
 from ..protocol.errors import RemoteProtocolError
 from ..protocol.frames import Buffer
 from ..protocol.lazily import np
 from ..shm import machine
 from ..shm.blocks import address_of
-from ..shm.borrowed import Borrowed
+from ..shm.borrowed import SHARED_BLOCKS, Borrowed
 from ..shm.gone import when_gone
 from ..shm.ring import Ring, Slot
 from .descriptors import Descriptors, Starved
 from .framing import INLINE, MAX_NOTES
+
+_SHARED_BYTES = 512 << 20
+"""Bytes of all blocks of one writer on one connection."""
+
 
 LATELY = 64
 """Contents after which a block that was not used is let go: a connection has seldom many large ones."""
@@ -43,7 +46,7 @@ class Lending:
     def __init__(self, peer: str, *, blocks: bool) -> None:
         self._peer = peer
         self.notes: deque[int] = deque()
-        most, size = limits.current.shared_blocks, limits.current.shared_bytes
+        most, size = SHARED_BLOCKS, _SHARED_BYTES
         self._ring = Ring(most, size, kept=0, lately=LATELY) if blocks and most and machine.MEMORY else None
         self._writing: dict[
             int, Slot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pytest
 
 from pzc import Gap
 
@@ -42,9 +42,9 @@ def test_notifications_that_overtake_the_confirmation_are_sorted_out_by_it(make:
 
 
 def test_what_arrives_before_the_confirmation_is_bounded_and_counted(
-    make: Make, timings: Callable[..., None]
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    timings(early_notifications=3)
+    monkeypatch.setattr("pzc.agents.notifications.shares._EARLY_NOTIFICATIONS", 3)
     subscription = make()
     share = heard(subscription, held=True)
     hear(share, 1, 3)

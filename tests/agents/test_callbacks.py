@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from pzc.agents.notifications.callbacks import Called, start, start_here
-from pzc.protocol import limits
-from pzc.transport.executor import Executor
+from pzc.transport.executor import QUICK_PROOFS, Executor
 
 from tests.contract.rigs.peers import TIMEOUT
 
@@ -18,7 +17,7 @@ class Caller(Called):
 
     def __init__(self, executor: Executor, pending: int = 1, quick: bool = True) -> None:
         self.executor, self.pending = executor, pending
-        self.proofs = limits.current.quick_proofs if quick else 0
+        self.proofs = QUICK_PROOFS if quick else 0
         self.called: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
         self.rested = False
 
@@ -67,16 +66,6 @@ def test_what_is_left_after_one_call_each_is_called_for_by_the_executor(executor
     start_here((there,))
     threads = [there.called.get(timeout=TIMEOUT) for _ in range(2)]
     assert [thread is here for thread in threads] == [True, False]
-
-
-def test_when_the_turn_is_over_the_rest_of_the_round_is_called_by_the_executor(
-    executor: Executor, timings: Callable[..., None]
-) -> None:
-    timings(callback_turn=0.0)
-    first, second = Caller(executor), Caller(executor)
-    start_here((first, second))
-    assert first.called.get(timeout=TIMEOUT) is threading.current_thread()
-    assert second.called.get(timeout=TIMEOUT) is not threading.current_thread()
 
 
 def test_an_executor_that_is_busy_calls_for_the_quick_ones_itself(executor: Executor) -> None:

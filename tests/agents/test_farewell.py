@@ -13,7 +13,6 @@ from tests.agents.links_reader import UnixReader, wish
 
 
 def test_a_stop_waits_for_what_somebody_is_just_sending(timings: Callable[..., None]) -> None:
-    timings(farewell=0.05)
     with Agent() as agent, UnixReader(agent, wish("t")) as reader:
         held = subscribers(agent)
         with held.links[reader.link].sending:

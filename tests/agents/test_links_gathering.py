@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,9 +11,9 @@ import zmq
 
 from pzc import Agent
 from pzc.agents.notifications.broadcast import BEHIND, GATHERED
-from pzc.agents.notifications.links.gathering import LOOK, SHARE, BurstDetector, FlushTimer, Sender
+from pzc.agents.notifications.links import gathering
+from pzc.agents.notifications.links.gathering import LOOK, SHARE, FlushTimer, Sender
 from pzc.agents.notifications.links.link_subscriber import LENT, LinkSubscriber
-from pzc.protocol import limits
 from pzc.protocol.link_messages import Interests
 from pzc.transport.loop import Loop
 
@@ -22,33 +21,6 @@ from tests.agents.inside import subscribers
 from tests.agents.links_reader import UnixReader, wish
 from tests.agents.sendings import busy_loop
 from tests.contract.rigs.peers import TIMEOUT
-
-
-def publish(bursts: BurstDetector) -> bool:
-    try:
-        return bursts.begin(time.monotonic())
-    finally:
-        bursts.returned = time.monotonic()
-
-
-def test_publications_in_quick_succession_become_a_burst(timings: Callable[..., None]) -> None:
-    timings(burst_pause=TIMEOUT)  # on a slow machine as well
-    bursts = BurstDetector()
-    assert not bursts.begin(time.monotonic() + 2 * TIMEOUT)
-    bursts.returned = time.monotonic()
-    assert [publish(bursts) for _ in range(limits.current.burst_publications)] == [False] * (
-        limits.current.burst_publications - 1
-    ) + [True]
-    assert bursts.on
-
-
-def test_the_first_one_after_a_pause_belongs_to_no_burst(timings: Callable[..., None]) -> None:
-    timings(burst_pause=TIMEOUT)
-    bursts = BurstDetector()
-    for _ in range(2 * limits.current.burst_publications):
-        publish(bursts)
-    assert not bursts.begin(time.monotonic() + 2 * TIMEOUT)
-    assert not bursts.on
 
 
 class Failing:
@@ -79,12 +51,12 @@ def test_a_sender_that_fails_keeps_no_other_one_waiting(how: Callable[[FlushTime
 
 
 @pytest.fixture
-def endless(monkeypatch: pytest.MonkeyPatch, timings: Callable[..., None]) -> None:
+def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is published belongs to a burst, and neither a timer nor a sign of life ends one."""
     monkeypatch.setattr(LinkSubscriber, "beat", lambda *_: None)
-    timings(burst_pause=TIMEOUT)
-    timings(burst_publications=0)
-    timings(burst_gathering=10 * TIMEOUT)
+    monkeypatch.setattr(gathering, "_BURST_PAUSE", TIMEOUT)
+    monkeypatch.setattr(gathering, "_BURST_PUBLICATIONS", 0)
+    monkeypatch.setattr("pzc.agents.notifications.links.subscribers._BURST_GATHERING", 10 * TIMEOUT)
 
 
 def opened(agent: Agent, reader: UnixReader) -> LinkSubscriber:

@@ -17,12 +17,11 @@ from pzc.agents.notifications.links.intake import Intake
 from pzc.agents.notifications.links.reader_transports import Received
 from pzc.agents.notifications.links.roster import LinkShare, Roster
 from pzc.protocol.errors import ReceiveTimeout, RemoteProtocolError
-from pzc.protocol.limits import Limits
 from pzc.protocol.link_messages import Ended, Loss, Notify, Row, Run
 from pzc.protocol.notification import Callback
 from pzc.shm.blocks import Block
 from pzc.transport.counters import Counters
-from pzc.transport.executor import Executor
+from pzc.transport.executor import QUICK_PROOFS, Executor
 
 EPOCH = 7
 PEER = Peer("tcp://127.0.0.1:1", "PZC01", "ab" * 16, EPOCH, "p", "", 0, {}, "key")
@@ -267,7 +266,7 @@ def test_every_inbox_has_a_message_before_any_callback_begins(executor: Executor
     bench = Bench(executor, callback=note)
     try:
         for subscription in bench.subscriptions:
-            subscription.proofs = Limits().quick_proofs
+            subscription.proofs = QUICK_PROOFS
         runs = [Run("t", BOTH, [row(1, "a")]), Run("u", [], [row(2, "b")]), Run("t", BOTH, [row(3, "c")])]
         bench.take(Notify(1, runs))
         assert pending == [[1, 2], [0, 2], [0, 1], [0, 0]]

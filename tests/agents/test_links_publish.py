@@ -69,16 +69,6 @@ def test_many_threads_wait_for_one_window(agent: Agent) -> None:
         run_threads(read, *([lambda: [agent.publish("t", n) for n in range(20)]] * THREADS))
 
 
-def test_the_last_messages_of_a_burst_need_no_later_one(agent: Agent, timings: Callable[..., None]) -> None:
-    timings(burst_pause=TIMEOUT)  # on a slow machine as well
-    timings(burst_gathering=0.5)
-    timings(link_look=10 * TIMEOUT)  # no heartbeat takes them along
-    with UnixReader(agent, wish("t")) as reader:
-        for number in range(20):
-            agent.publish("t", number)
-        assert reader.numbers(20)[-1] == 20
-
-
 def test_a_publication_that_waits_ends_when_the_agent_stops() -> None:
     agent = Agent()
     with LocalReader(agent, wish("t", bound=1)) as reader:

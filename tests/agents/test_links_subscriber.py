@@ -251,7 +251,7 @@ def test_a_link_that_the_publisher_forgot_is_not_resumed(agent: Agent) -> None:
         UnixReader(agent, wish("t"), resume=7)
 
 
-SILENT = {"silence": 0.3, "stalled": 0.2, "sign_of_life": 0.05, "link_look": 0.02}
+SILENT = {"silence": 0.3, "link_look": 0.02}
 
 
 def test_a_silent_reader_is_suspended_and_told_what_it_lost(
@@ -275,7 +275,7 @@ def test_a_silent_reader_is_suspended_and_told_what_it_lost(
 
 
 def test_a_suspended_link_gives_way_to_another_one(agent: Agent, timings: Callable[..., None]) -> None:
-    timings(**SILENT, links=1)
+    timings(**SILENT, links=2)
     with UnixReader(agent, wish("t", bound=1)) as first:
         agent.publish("t", 0)
         agent.publish("t", 1)

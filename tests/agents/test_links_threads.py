@@ -178,25 +178,6 @@ def test_what_brings_nothing_to_be_done_has_nobody_stand_by(work: Work) -> None:
     assert work.loop._stand_by is not None
 
 
-def test_when_its_turn_is_over_others_come_first(work: Work, timings: Callable[..., None]) -> None:
-    timings(callback_turn=0.0)
-    done = list[int]()
-    second = threading.Event()
-
-    def first() -> None:
-        done.append(1)
-        work.loop.call(lambda: done.append(2))
-
-    def last() -> None:
-        done.append(3)
-        second.set()
-
-    work.given.append([lambda: first])
-    work.give(last)
-    assert second.wait(TIMEOUT)
-    assert done == [1, 2, 3]
-
-
 class Timers:
     """A loop whose timers a test lets run out."""
 

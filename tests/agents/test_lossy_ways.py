@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pzc import Agent, Protocol, drop, latest
+from pzc import Agent, Protocol, drop
 
-from tests.agents.inside import WithoutUnix, break_connections, dialects_of, give_up_unix, subscribers
+from tests.agents.inside import WithoutUnix, break_connections, dialects_of, give_up_unix
 from tests.contract.rigs.pairs import pair, read, wait_until
-from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, Inbox, balance, in_place_of
+from tests.contract.rigs.peers import KEY, TIMEOUT, Elsewhere, balance, in_place_of
 
 
 def stranger() -> Agent:
@@ -79,21 +78,3 @@ def test_without_its_unix_socket_it_goes_on_over_tcp_with_all_accounted_for() ->
                 break_connections()
         wait_until(lambda: balance(subscription) == 500)
         assert subscription.transport == "tcp"
-
-
-def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_bundle(timings: Callable[..., None]) -> None:
-    timings(quick_call=100.0, callback_turn=100.0)  # also on a machine that is busy
-    got = Inbox()
-    with Agent(protocol=Protocol(KEY)) as publisher, stranger() as reader:
-        small = reader.subscribe(publisher.rep_endpoint, "t", got, policy=latest(1))
-        for number in range(20):
-            publisher.publish("t", number)
-            assert got.next().content == number
-        assert small.is_quick
-        (subscriber,) = subscribers(publisher).links.values()
-        with subscriber.sending:  # so that all of them wait for one another
-            for number in range(50):
-                publisher.publish("t", number)
-        subscriber.flush()
-        assert got.contents(50) == list(range(50))
-        assert small.dropped == 0

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pzc import Agent, Protocol, mailbox
-from pzc.agents.notifications.columns import Burst, Missed
 from pzc.agents.notifications.links.gathering import PAUSE, SHARE, SMALL
 from pzc.agents.notifications.links.mailbox_subscriber import MailboxSubscriber
 from pzc.agents.notifications.links.topics import Wanted
@@ -221,49 +220,6 @@ def test_who_publishes_gives_way_to_a_reader_that_fetches(
         subscriber.heard_at = time.monotonic() - since_heard
         publisher.publish("t", number)
     assert slept == [PAUSE] * pauses
-
-
-class Sink:
-    """Notes how many came together, and is done with them at once."""
-
-    paused = False
-
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-
-    def take(self, burst: Burst) -> None:
-        self.sizes.append(len(burst.rows))
-        burst.done()
-
-    def miss(self, missed: Missed) -> None:
-        raise AssertionError(missed)
-
-
-def test_small_notifications_gather_for_readers_of_frames_and_for_no_others(
-    timings: Callable[..., None],
-) -> None:
-    timings(mail_gathering=3600.0, mail_hold=4.0)
-    sink, inbox = Sink(), Inbox()
-    with publisher_and_reader() as (publisher, agent), Agent(protocol=Protocol(KEY)) as other:
-        agent.subscribe(
-            publisher.rep_endpoint, "t", print, policy=NAMED, raw=True, manual_ack=True, sink=sink
-        )
-        publisher.publish("t", bytes(SMALL + 1))  # goes at once
-        wait_until(lambda: delivered(publisher) == 1)  # the poll that said so is held
-        for number in range(11):
-            publisher.publish("t", number)
-            assert other.request(publisher.rep_endpoint, "echo", TIMEOUT) == "echo"  # it had time to go
-        other.subscribe(publisher.rep_endpoint, "u", inbox, policy=mailbox(name="other"))
-        waits = list[float]()
-        for number in range(4):
-            begin = time.monotonic()
-            publisher.publish("u", number)
-            assert inbox.contents(1) == [number]
-            waits.append(time.monotonic() - begin)
-            wait_until(lambda: delivered(publisher) == 12 + len(waits))
-        assert min(waits[1:]) < 2.0  # before the time of a poll was over
-        assert sum(sink.sizes) == 12
-        assert len(sink.sizes) <= 4  # a poll whose time is over may come in between
 
 
 def test_the_io_thread_never_gives_way(publisher: Agent) -> None:

@@ -160,15 +160,6 @@ def test_a_link_keeps_or_loses_and_never_both() -> None:
         assert applied.confirmed[0].code == "PolicyRefused"
 
 
-def test_more_keys_than_there_is_room_for_are_refused_as_a_whole() -> None:
-    with Timings(mail_subscriptions=2), rig() as (publisher, reader):
-        reader.open().want(1, "t", "a")
-        with pytest.raises(Refused, match="as many topics and keys as it may have"):
-            reader.want(2, "t", "b", "c")
-        reader.want(3, "t", "a", "b")
-        assert publisher.statistics()["mailboxes"][0]["subscriptions"] == 2
-
-
 def test_a_publication_waits_for_room_and_is_not_published_when_there_is_none() -> None:
     with Timings(mail_block=0.05), rig() as (publisher, reader):
         reader.open().want(1, "t", bound=1, when_full="block")
@@ -219,16 +210,6 @@ def test_whoever_takes_over_a_name_gets_what_was_kept_and_the_one_before_is_told
         first.link, first.received = secrets.token_hex(16), 0
         with pytest.raises(Refused, match="is read by another process now"):
             first.open()
-
-
-def test_what_nobody_asks_for_after_a_take_over_is_forgotten() -> None:
-    with Timings(mail_adoption=0.2, link_look=0.05), rig(("n", "n")) as (publisher, first, second):
-        first.open().want(1, "t")
-        first.want(2, "u")
-        second.open().want(1, "t")
-        publisher.publish("u", 1)
-        assert figures(publisher) == [(1, 0, 0)]
-        wait_until(lambda: figures(publisher) == [(0, 0, 0)])
 
 
 def test_another_wish_gets_a_copy_of_what_it_wants_of_what_was_kept() -> None:
@@ -339,7 +320,7 @@ def test_a_stop_answers_the_poll_that_waits() -> None:
 
 
 def test_mailboxes_of_a_key_have_room_for_so_many(timings: Callable[..., None]) -> None:
-    timings(mailboxes_per_key=1)
+    timings(mailboxes=2)
     with rig(("one", "two")) as (_, one, two):
         one.open()
         with pytest.raises(Refused, match="no room"):

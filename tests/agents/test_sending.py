@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import zmq
@@ -63,28 +61,6 @@ def test_what_waits_when_it_is_closed_is_sent(bench: Bench) -> None:
     assert [reader.recv_multipart() for _ in range(TURN + 2)] == [
         message(b"%d" % number) for number in range(TURN + 2)
     ]
-
-
-def test_news_that_comes_while_others_send_is_told(bench: Bench, timings: Callable[..., None]) -> None:
-    """Whoever sends takes the sign of it away from the descriptor."""
-    timings(send_tail=NEVER)
-    bench.loop.run(bench.sending.start)
-    over = threading.Event()
-
-    def send() -> None:
-        while not over.is_set():
-            bench.sending.send(message(b"x"), time.monotonic())
-
-    def come() -> None:
-        try:
-            for number in range(50):
-                bench.reader(b"prefix %d" % number)
-                assert bench.news.acquire(timeout=TIMEOUT)
-        finally:
-            over.set()
-
-    run_threads(send, come)
-    assert bench.got == [b"\1prefix %d" % number for number in range(50)]
 
 
 @pytest.mark.parametrize("looked", [0.0, NEVER])
@@ -145,19 +121,3 @@ def test_nobody_waits_for_whoever_uses_the_socket(bench: Bench) -> None:
         bench.loop.run(bench.take)
     assert [reader.recv_multipart() for _ in range(2)] == [message(b"held"), message(b"one")]
     assert bench.news.acquire(timeout=TIMEOUT)
-
-
-def test_a_thread_that_sends_all_the_time_does_not_keep_news_from_the_io_thread(
-    bench: Bench, timings: Callable[..., None]
-) -> None:
-    """Which may never find the socket unused: whoever uses it receives for it."""
-    timings(send_look=math.inf, send_tail=NEVER)
-    bench.loop.run(bench.sending.start)
-
-    def come() -> None:
-        arrived(bench, b"prefix")
-        bench.loop.run(bench.take)
-
-    bench.sending.send(Hooked(b"x", come), time.monotonic())
-    assert bench.news.acquire(timeout=TIMEOUT)
-    assert bench.got == [b"\1prefix"]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import pytest
 import zmq
 
-from pzc.protocol import limits
 from pzc.protocol.frames import Buffer
-from pzc.transport.sending import KEPT, TURN
+from pzc.transport.sending import TURN
 
-from tests.agents.sendings import NEVER, Bench, Hooked, arrived, busy, in_use, message, opened
+from tests.agents.sendings import Bench, Hooked, busy, in_use, message, opened
 from tests.contract.rigs.peers import TIMEOUT, run_threads
 
 
@@ -30,10 +28,6 @@ def with_reader(bench: Bench) -> zmq.Socket[bytes]:
     assert bench.news.acquire(timeout=TIMEOUT)
     bench.loop.run(bool)  # else the I/O thread may still receive, and would send what is added
     return reader
-
-
-def numbered(count: int, first: int = 0) -> list[list[Buffer]]:
-    return [message(b"%d" % number) for number in range(first, first + count)]
 
 
 def send_all(bench: Bench, messages: Sequence[list[Buffer]]) -> None:
@@ -52,62 +46,6 @@ def test_whoever_sends_sends_so_many_of_others_and_the_io_thread_the_rest(bench:
     assert [reader.recv_multipart() for _ in range(1 + len(noted))] == [message(b"held"), *noted]
     io = bench.loop.run(threading.get_ident)
     assert threads == [user] * (TURN - 1) + [io] * (2 * TURN + 1)
-
-
-class Watched(limits.Limits):
-    """Limits that tell when somebody looks how long a sender waits for the socket."""
-
-    looked = threading.Event()
-
-    def __getattribute__(self, name: str) -> Any:
-        if name == "send_patience":
-            Watched.looked.set()
-        return super().__getattribute__(name)
-
-
-def test_whoever_sends_when_too_much_waits_already_waits_for_the_socket(bench: Bench) -> None:
-    reader = with_reader(bench)
-    limits.use(Watched(send_waiting=5, send_patience=NEVER))
-    with in_use(bench):
-        Watched.looked.clear()
-        send_all(bench, numbered(5))
-        assert not Watched.looked.is_set()
-        late = threading.Thread(target=lambda: bench.sending.send(message(b"5"), time.monotonic()))
-        late.start()
-        assert Watched.looked.wait(TIMEOUT)
-        assert late.is_alive()
-    late.join(TIMEOUT)
-    assert not late.is_alive()
-    assert [reader.recv_multipart() for _ in range(7)] == [message(b"held"), *numbered(6)]
-
-
-def test_what_waits_beyond_the_patience_of_its_sender_is_sent_all_the_same(
-    bench: Bench, timings: Callable[..., None]
-) -> None:
-    reader = with_reader(bench)
-    timings(send_waiting=5)
-    timings(send_patience=0.001)
-    with in_use(bench):
-        send_all(bench, numbered(20))
-    assert bench.sending.send(message(b"20"), time.monotonic())
-    assert [reader.recv_multipart() for _ in range(22)] == [message(b"held"), *numbered(21)]
-    assert not bench.refused
-
-
-def test_whoever_sends_in_the_middle_of_its_own_message_never_waits(
-    bench: Bench, timings: Callable[..., None]
-) -> None:
-    """It would wait for itself."""
-    reader = with_reader(bench)
-    timings(send_waiting=5)
-    timings(send_patience=NEVER)
-
-    def send_more() -> None:
-        for each in numbered(20, first=1):
-            bench.sending.send(each, time.monotonic())
-
-    run_threads(lambda: bench.sending.send(Hooked(b"0", send_more), time.monotonic()))
-    assert [reader.recv_multipart() for _ in range(21)] == numbered(21)
 
 
 def test_what_is_refused_is_told_once_and_keeps_nothing_of_others(bench: Bench) -> None:
@@ -141,21 +79,6 @@ def test_what_others_gave_to_an_interrupted_sender_is_sent_without_another_one(b
     assert [reader.recv_multipart() for _ in range(2)] == [[b""], message(b"other")]
 
 
-def test_news_that_an_interrupted_sender_kept_from_the_io_thread_is_told(
-    bench: Bench, timings: Callable[..., None]
-) -> None:
-    timings(send_tail=NEVER)
-    bench.loop.run(bench.sending.start)
-
-    def come() -> None:
-        arrived(bench, b"prefix")
-        run_threads(bench.take)  # in the place of the I/O thread
-
-    interrupted(bench, come)
-    assert bench.news.acquire(timeout=TIMEOUT)
-    assert bench.got == [b"\1prefix"]
-
-
 def test_what_is_given_behind_the_last_message_of_a_socket_is_not_said_to_be_sent(bench: Bench) -> None:
     reader, said = with_reader(bench), list[bool]()
 
@@ -166,25 +89,3 @@ def test_what_is_given_behind_the_last_message_of_a_socket_is_not_said_to_be_sen
     bench.loop.run(bench.sending.close)
     assert reader.recv_multipart() == message(b"last")
     assert said == [False]
-
-
-def test_what_comes_for_the_io_thread_waits_in_the_socket_while_that_is_busy(
-    bench: Bench, timings: Callable[..., None]
-) -> None:
-    timings(send_look=0.0)
-    bench.loop.run(bench.sending.start)
-    count, left = 3 * KEPT, list[bytes]()
-    with busy(bench.loop):
-        reader = bench.reader(b"0")
-        for number in range(1, count):
-            reader.setsockopt(zmq.SUBSCRIBE, b"%d" % number)
-        deadline, more = time.monotonic() + TIMEOUT, 0
-        while more < 10:
-            assert bench.sending.send(message(b""), time.monotonic())
-            more = more + 1 if bench.socket.poll(0) else 0  # somebody who looks takes what it may
-            assert time.monotonic() < deadline
-        bench.socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
-        left += [bench.socket.recv() for _ in range(count - KEPT)]
-    for _ in range(count - len(left)):
-        assert bench.news.acquire(timeout=TIMEOUT)
-    assert sorted(bench.got + left) == sorted(b"\1%d" % number for number in range(count))

@@ -15,7 +15,6 @@ from pzc.agents.notifications.links.roster import MailboxShare
 from pzc.agents.notifications.links.together import alone
 from pzc.agents.notifications.shares import Share, hand_on
 from pzc.protocol.link_messages import Loss
-from pzc.testing import Timings
 from pzc.transport.executor import Executor
 
 EPOCH = 7
@@ -61,25 +60,21 @@ def bench(executor: Executor) -> Bench:
 
 
 @given(
-    st.lists(st.sampled_from(["come", "lose", "tell", "again"]), max_size=25), st.integers(0, 25),
-    st.integers(1, 5),
+    st.lists(st.sampled_from(["come", "lose", "tell", "again"]), max_size=25), st.integers(0, 25)
 )  # fmt: skip
-def test_whenever_it_is_confirmed_everything_is_received_or_lost(
-    events: list[str], confirmed: int, most: int
-) -> None:
-    """Numbers come or are lost, which is told now and then; a few are kept before the confirmation."""
+def test_whenever_it_is_confirmed_everything_is_received_or_lost(events: list[str], confirmed: int) -> None:
+    """Numbers come or are lost, which is told now and then."""
     bench, number, lost, at = Bench(Executor("pzc-test")), 10, 0, 0
-    with Timings(early_notifications=most):
-        for turn, event in enumerate([*events, "tell"]):
-            if turn == min(confirmed, len(events)):
-                bench.share.begin(EPOCH, {"t": 10})
-            if event == "come":
-                number += 1
-                bench.arrive(number)
-            elif event == "lose":
-                number, lost, at = number + 1, lost + 1, number + 1
-            else:
-                bench.lose(lost, at)
+    for turn, event in enumerate([*events, "tell"]):
+        if turn == min(confirmed, len(events)):
+            bench.share.begin(EPOCH, {"t": 10})
+        if event == "come":
+            number += 1
+            bench.arrive(number)
+        elif event == "lose":
+            number, lost, at = number + 1, lost + 1, number + 1
+        else:
+            bench.lose(lost, at)
     assert bench.subscription.pending + bench.subscription.dropped == number - 10
     bench.subscription.close()
 
@@ -144,13 +139,15 @@ def test_another_publisher_is_one_gap_of_unknown_size(bench: Bench) -> None:
     assert bench.got == [1]
 
 
-def test_too_many_that_come_before_the_confirmation_are_lost_and_done_with(bench: Bench) -> None:
-    with Timings(early_notifications=2):
-        for number in (1, 2, 3, 6, 7):
-            bench.arrive(number)
-        bench.lose(3, 8)
-        assert bench.book.ended == [3, 6, 7]
-        bench.share.begin(EPOCH, {"t": 0})
+def test_too_many_that_come_before_the_confirmation_are_lost_and_done_with(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pzc.agents.notifications.shares._EARLY_NOTIFICATIONS", 2)
+    for number in (1, 2, 3, 6, 7):
+        bench.arrive(number)
+    bench.lose(3, 8)
+    assert bench.book.ended == [3, 6, 7]
+    bench.share.begin(EPOCH, {"t": 0})
     assert bench.got == [1, 2]
     assert bench.subscription.dropped == 6
 

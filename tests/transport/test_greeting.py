@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -61,8 +60,7 @@ def test_who_does_not_greet_as_the_agent_is_not_spoken_to() -> None:
         thread.join(TIMEOUT)
 
 
-def test_who_does_not_greet_in_time_is_given_up(timings: Callable[..., None]) -> None:
-    timings(greeting=0.05)
+def test_who_does_not_greet_in_time_is_given_up() -> None:
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"\0pzc/{ME}")
         silent.listen()

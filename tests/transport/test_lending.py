@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,11 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from pzc.protocol import limits
 from pzc.protocol.errors import RemoteProtocolError
 from pzc.shm import machine
 from pzc.shm.blocks import Block
-from pzc.shm.borrowed import COPIES, Borrowed
+from pzc.shm.borrowed import COPIES, SHARED_BLOCKS, Borrowed
 from pzc.shm.private import Private
 from pzc.transport.descriptors import Descriptors
 from pzc.transport.lending import LATELY, Lending
@@ -126,47 +125,17 @@ def test_a_block_is_not_used_again_while_its_writer_holds_a_view(connection: Con
 
 
 def test_what_was_allocated_and_never_sent_goes_back(connection: Connection) -> None:
-    for _ in range(3 * limits.current.shared_blocks):
+    for _ in range(3 * SHARED_BLOCKS):
         assert connection.writer.allocate(SIZE) is not None
 
 
 def test_over_eight_blocks_are_not_had(connection: Connection) -> None:
-    held = [connection.send(b"x" * SIZE) for _ in range(limits.current.shared_blocks)]
+    held = [connection.send(b"x" * SIZE) for _ in range(SHARED_BLOCKS)]
     assert connection.send_if_possible(b"x" * SIZE) is None
     assert connection.writer.allocate(SIZE) is None
     held.pop()
     connection.give_back()
     assert connection.send(b"y" * SIZE)[0] == ord("y")
-
-
-def test_the_bytes_of_all_blocks_have_a_bound(timings: Callable[..., None]) -> None:
-    timings(shared_bytes=1 << 20)
-    connection = Connection()
-    held = connection.writer.allocate(900_000)
-    assert connection.writer.allocate(900_000) is None
-    del held
-    assert connection.writer.allocate(900_000) is not None
-    connection.close()
-
-
-def test_free_blocks_make_room_for_one_of_another_size(timings: Callable[..., None]) -> None:
-    timings(shared_bytes=1_000_000)
-    connection = Connection()
-    for size in (SIZE, 900_000, SIZE):
-        connection.send(b"x" * size)
-        connection.give_back()
-    assert len(connection.known) == 1
-    connection.close()
-
-
-def test_the_bytes_that_nobody_uses_have_a_bound(
-    connection: Connection, timings: Callable[..., None]
-) -> None:
-    timings(free_bytes=1 << 20)
-    held = [connection.send(b"x" * 400_000) for _ in range(5)]
-    held.clear()
-    connection.give_back()
-    assert len(connection.known) == 2
 
 
 def test_a_block_that_is_over_four_times_too_large_is_not_used(connection: Connection) -> None:
@@ -214,9 +183,9 @@ def test_what_was_not_lent_cannot_be_given_back(connection: Connection, block: i
 
 def test_descriptors_that_are_kept_have_a_bound() -> None:
     block, reader = Block.create(SIZE), Borrowed(deque())
-    for block_id in range(limits.current.shared_blocks):
+    for block_id in range(SHARED_BLOCKS):
         reader.add(block_id, os.dup(block.fd))
-    for block_id in (0, limits.current.shared_blocks):
+    for block_id in (0, SHARED_BLOCKS):
         with pytest.raises(ValueError, match="came twice, or over 8"):
             reader.add(block_id, block.fd)
     reader.close()
@@ -321,7 +290,7 @@ class Holders(RuleBasedStateMachine):
 
     @invariant()
     def bounds_hold(self):
-        assert len(self.connection.known) <= limits.current.shared_blocks
+        assert len(self.connection.known) <= SHARED_BLOCKS
 
     def teardown(self):
         self.connection.close()

@@ -11,10 +11,9 @@ from types import FrameType
 import pytest
 import zmq
 
-from pzc.protocol import limits
 from pzc.protocol.errors import CallTimeout
 from pzc.transport import loops
-from pzc.transport.loop import Loop
+from pzc.transport.loop import _IO_TAKE_OVER, Loop
 
 from tests.contract.rigs.calling import TIMEOUT
 
@@ -140,7 +139,7 @@ def test_no_work_and_no_end_is_lost_when_threads_take_over_again_and_again(loop:
 
     def work(number: int) -> None:
         if number % 10 == 0:
-            pause.wait(limits.current.io_take_over * 2)
+            pause.wait(_IO_TAKE_OVER * 2)
         worked.append(number)
 
     def end(number: int) -> None:
@@ -163,7 +162,7 @@ def test_a_thread_that_leads_before_its_start_was_noted_does_not_stand_by_as_wel
         if event == "return" and frame.f_code is threading.Thread.start.__code__:
             sys.setprofile(None)
             with contextlib.suppress(CallTimeout):
-                loop.run(int, 10 * limits.current.io_take_over)
+                loop.run(int, 10 * _IO_TAKE_OVER)
 
     loop.call(lambda: sys.setprofile(late))
     for _ in range(2):
@@ -190,21 +189,6 @@ def test_a_timer_that_was_held_up_leaves_the_others_to_the_new_thread(loop: Loop
     opened.set()
     assert [fired.get(timeout=TIMEOUT) for _ in range(2)] == [True, True]
     assert leader.is_alive()
-
-
-def test_the_thread_that_stands_by_sleeps_and_is_woken(loop: Loop, timings: Callable[..., None]) -> None:
-    timings(io_stand_by=0.0)
-    ended, pause = threading.Event(), threading.Event()
-    loop.call(lambda: run_aside(loop, int, ended.set))
-    assert ended.wait(TIMEOUT)
-    for _ in range(int(TIMEOUT / 0.005)):
-        if not loop._watched:
-            break
-        pause.wait(0.005)
-    assert not loop._watched
-    old, opened, _ = held_up(loop)
-    assert loop.run(threading.current_thread) is not old
-    opened.set()
 
 
 def test_a_loop_ends_while_work_aside_is_slow() -> None:

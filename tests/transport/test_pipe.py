@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -122,9 +122,9 @@ def test_a_message_goes_behind_an_answer_that_came_just_before_it(link: Link, fi
 
 
 def test_a_reader_that_takes_no_answers_is_given_up(
-    link: Link, timings: Callable[..., None], files: list[int]
+    link: Link, monkeypatch: pytest.MonkeyPatch, files: list[int]
 ) -> None:
-    timings(answers_behind=900)
+    monkeypatch.setattr("pzc.transport.pipe._ANSWERS_BEHIND", 900)
     link.push(bytes(HUGE), files[0])
     for _ in range(4):
         link.answer()

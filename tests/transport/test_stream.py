@@ -6,16 +6,16 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from pzc import CallTimeout, PeerLost
-from pzc.protocol import limits
 from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import MAX_CONTENT, Buffer
 from pzc.shm import machine
+from pzc.shm.borrowed import SHARED_BLOCKS
 from pzc.shm.private import Private
 from pzc.transport import descriptors
 from pzc.transport.lending import LATELY
@@ -77,9 +77,7 @@ def test_what_a_receiver_writes_neither_its_sender_nor_the_next_message_sees(
 
 def test_over_eight_messages_that_are_held_are_copied_over_the_socket(ends: tuple[Stream, Stream]) -> None:
     one, two = ends
-    held = [
-        hand_over(one, two, bytes([number]) * LARGE) for number in range(limits.current.shared_blocks + 2)
-    ]
+    held = [hand_over(one, two, bytes([number]) * LARGE) for number in range(SHARED_BLOCKS + 2)]
     assert one.inlined == 2
     assert [bytes(content) for content in held] == [bytes([n]) * LARGE for n in range(len(held))]
 
@@ -87,7 +85,7 @@ def test_over_eight_messages_that_are_held_are_copied_over_the_socket(ends: tupl
 def test_blocks_that_were_given_back_are_used_again(ends: tuple[Stream, Stream]) -> None:
     one, two = ends
     for _ in range(5):
-        held = [hand_over(one, two, bytes(LARGE)) for _ in range(limits.current.shared_blocks)]
+        held = [hand_over(one, two, bytes(LARGE)) for _ in range(SHARED_BLOCKS)]
         held.clear()
         hand_over(two, one)  # brings the news
     assert one.inlined == 0
@@ -95,7 +93,7 @@ def test_blocks_that_were_given_back_are_used_again(ends: tuple[Stream, Stream])
 
 def test_nothing_is_given_back_without_a_message(ends: tuple[Stream, Stream]) -> None:
     one, two = ends
-    for _ in range(limits.current.shared_blocks + 1):
+    for _ in range(SHARED_BLOCKS + 1):
         hand_over(one, two, bytes(LARGE))
     assert one.inlined == 1
     assert one.idle()
@@ -142,7 +140,7 @@ def test_many_messages_leave_no_descriptor(ends: tuple[Stream, Stream]) -> None:
     for number in range(300):
         both(LARGE + 1000 * number)
     # Each end keeps a few warm blocks of its own and knows those of the other.
-    assert len(os.listdir("/proc/self/fd")) <= before + 4 * 3 * limits.current.shared_blocks
+    assert len(os.listdir("/proc/self/fd")) <= before + 4 * 3 * SHARED_BLOCKS
     for _ in range(LATELY + 5):
         both(LARGE)
     assert len(os.listdir("/proc/self/fd")) <= before
@@ -255,8 +253,8 @@ def test_a_peer_that_goes_in_the_middle_of_a_message_is_lost(
         stream.receive(soon(), NEVER)
 
 
-def test_a_message_is_sent_in_parts_while_the_peer_reads_slowly(timings: Callable[..., None]) -> None:
-    timings(shared_blocks=0)
+def test_a_message_is_sent_in_parts_while_the_peer_reads_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pzc.transport.lending.SHARED_BLOCKS", 0)
     one, two = socket.socketpair()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     stream, content, received = Stream(one), os.urandom(300_000), bytearray()

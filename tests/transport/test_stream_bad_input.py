@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pzc import PeerLost
-from pzc.protocol import limits
 from pzc.protocol.errors import RemoteProtocolError
 from pzc.protocol.frames import MAX_CONTENT
 from pzc.shm import machine
 from pzc.shm.blocks import Block
+from pzc.shm.borrowed import SHARED_BLOCKS
 from pzc.transport.stream import INLINE, Stream
 
 from tests.transport.streaming import HEAD, IN_BLOCK, LARGE, NEVER, WITH_FD, attached, in_block, packed, soon
@@ -61,7 +61,7 @@ def refused(raw: tuple[Stream, socket.socket], text: str) -> None:
         ((1, 0, 1, 1, 129, 1, 1, 0, 0), "impossible lengths"),
         ((1, 0, 1, 1, 1, 513, 1, 0, 0), "impossible lengths"),
         ((1, 0, 1, 1, 1, 1, MAX_CONTENT + 1, 0, 0), "impossible lengths"),
-        ((1, 0, 1, 1, 1, 1, 1, 0, 2 * limits.current.shared_blocks + 1), "17 notes"),
+        ((1, 0, 1, 1, 1, 1, 1, 0, 2 * SHARED_BLOCKS + 1), "17 notes"),
         ((1, 0, 1, 1, 1, 1, 1, 5, 0), "block 5 does not go with the flags"),
         ((1, 1, 1, 1, 1, 1, 1, 0, 0), "block 0 does not go with the flags"),
     ],
@@ -122,9 +122,9 @@ def test_a_block_that_was_not_given_back_is_refused(raw: tuple[Stream, socket.so
 
 def test_a_ninth_block_is_refused(raw: tuple[Stream, socket.socket], block: Block) -> None:
     stream, peer = raw
-    for number in range(1, limits.current.shared_blocks + 2):
+    for number in range(1, SHARED_BLOCKS + 2):
         peer.sendmsg([in_block(LARGE, number)], attached(block.fd))
-    for _ in range(limits.current.shared_blocks):
+    for _ in range(SHARED_BLOCKS):
         stream.receive(soon(), NEVER)
     refused(raw, "over 8 are kept")
 
