@@ -73,7 +73,7 @@ class Session:
         peer: the other one.
         asks: True at the end that makes the requests.
         binding: stands behind both agent ids under the signatures; empty when the connection proves nothing.
-        suite: of what is sealed, as the peer announced it; default HMAC-SHA256. The codec's own goes first.
+        suite: of what is sealed; default HMAC-SHA256. The codec's own goes first.
         serializer: of requests; default the codec's.
         abilities: bits that tell in each request what this end can read, such as `ARRAYS`.
         arrays: the answering end reads ``buffers``; what the asking end reads stands in its requests.

@@ -223,7 +223,7 @@ def test_a_signed_link_carries_contents_that_a_json_agent_can_read() -> None:
 
 def test_sealed_contents_do_not_lie_in_shared_memory() -> None:
     def protocol() -> Protocol:
-        return Protocol("a long secret of key", suite="aes256-gcm")
+        return Protocol("a long secret of key", seal=True)
 
     with Agent(protocol=protocol()) as agent, UnixReader(agent, wish("t"), protocol=protocol()) as reader:
         agent.publish("t", np.arange(50_000))

@@ -55,8 +55,8 @@ class Sink:
 class Bench:
     """An intake, and the subscriptions to a mailbox."""
 
-    def __init__(self, executor: Executor, suite: str | None = None) -> None:
-        self.codec = Codec(Keyring.from_key(KEY), suite=suite)
+    def __init__(self, executor: Executor, seal: bool = False) -> None:
+        self.codec = Codec(Keyring.from_key(KEY), seal=seal)
         key_id = Keyring.from_key(KEY).active.key_id
         self._records = Records(self.codec, PUBLISHER, MessageIds(EPOCH))
         peer = Peer("tcp://127.0.0.1:1", "PZC01", PUBLISHER, EPOCH, "psu", "", 0, {}, key_id)
