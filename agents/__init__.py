@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .client.terms import remote_of
     from .current import Caller, caller, cancelled
     from .naming.discovering import MAX_SKEW
-    from .naming.multicast import HEARTBEATS, patience
+    from .naming.multicast import HEARTBEATS, HEARTBEATS_WAIT, patience
     from .naming.participants import site_of
     from .naming.unknown import ahead_or_behind, obstacles
     from .notifications.columns import Burst, Missed
@@ -58,6 +58,7 @@ __all__ = [
     "ANY",
     "CALLS",
     "HEARTBEATS",
+    "HEARTBEATS_WAIT",
     "MASK",
     "MAX_SKEW",
     "OFFSET_WORTH_TELLING_MS",
@@ -136,7 +137,7 @@ _HOMES = {
     "client.terms": "remote_of",
     "current": "Caller caller cancelled",
     "naming.discovering": "MAX_SKEW",
-    "naming.multicast": "HEARTBEATS patience",
+    "naming.multicast": "HEARTBEATS HEARTBEATS_WAIT patience",
     "naming.participants": "site_of",
     "naming.unknown": "ahead_or_behind obstacles",
     "notifications.columns": "Burst Missed",

@@ -25,14 +25,13 @@ from typing import Any
 from ..delivery.locks import Changed
 from ..discovery.names import Style
 from ..discovery.records import Entry, labels_of
-from ..protocol import limits
 from ..protocol.errors import AgentClosed
 from ..protocol.keyring import Role
 from ..protocol.version import VERSION
 from ..transport import endpoints, loops, threads, timers
 from ..transport.counters import Counters
 from ..transport.endpoints import RANDOM_TCP
-from ..transport.executor import Executor
+from ..transport.executor import STALLED_CALLBACKS, Executor
 from ..transport.helpers import aside
 from ..transport.inherited import Stays, check_own, forked_since, forks
 from ..transport.settings import load
@@ -109,9 +108,7 @@ class Agent(Stays):
             self._choose, Client, remap, names,
         )  # fmt: skip
         self.name = self._naming.called
-        self._callbacks = Executor(
-            f"pzc-callbacks {self.name}".strip(), spare=limits.current.stalled_callbacks
-        )
+        self._callbacks = Executor(f"pzc-callbacks {self.name}".strip(), spare=STALLED_CALLBACKS)
         self._stopping = threading.Lock()
         self._stopped = threading.Event()
         self.loop = loops.acquire()

@@ -42,6 +42,9 @@ from .serving import Server
 
 logger = logging.getLogger("pzc.registry")
 
+_QUESTIONS = 20_000
+"""Questions that wait for news at a registry; others are answered at once."""
+
 MAX_WAIT = 5.0
 """Seconds that an answer may wait for news."""
 
@@ -97,7 +100,7 @@ class Registry(Server):
         self.incarnation = secrets.token_hex(8)
         self.topics = Connections(state, self._status)
         self._waiting: dict[_Question, None] = {}
-        self._shares = Shares("questions", "questions wait here")
+        self._shares = Shares(_QUESTIONS, "questions wait here")
         self._flushing = self._ended = False
         self._looking: Timer | None = None
         self._standstill = Standstill(LOOK, time.monotonic())

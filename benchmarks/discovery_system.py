@@ -12,13 +12,12 @@ import time
 from dataclasses import dataclass
 
 from pzc import Protocol
-from pzc.agents import HEARTBEATS
+from pzc.agents import HEARTBEATS, HEARTBEATS_WAIT
 from pzc.discovery.announcer import BEAT, BEAT_JITTER, Announcer
 from pzc.discovery.interfaces import chosen
 from pzc.discovery.multicast import Multicast
 from pzc.discovery.reach import Reach
 from pzc.discovery.records import Entry
-from pzc.protocol import limits
 from pzc.protocol.keyring import Key
 
 from benchmarks.children import ROUND_TIMEOUT, START_TIMEOUT, Child, ChildFailure, environment
@@ -107,7 +106,7 @@ def measure(rounds: int = 3, seconds: float = 10.0, settled: float = SETTLED) ->
             before = _used(process, 1 + CROWD)
             said = crowd.speak(seconds)
             together = _used(process, 1 + CROWD) - before
-            waking.append(alone / (seconds * (1 / limits.current.heartbeats_wait + 1 / PERIOD)))
+            waking.append(alone / (seconds * (1 / HEARTBEATS_WAIT + 1 / PERIOD)))
             hearing.append((together - alone) / said)
     return System(1e6 * statistics.median(waking), 1e6 * statistics.median(hearing), delivery())
 

@@ -23,6 +23,12 @@ from .standstill import Standstill
 
 State = Literal["alive", "stalled", "lost"]
 
+_STALLED = 3.0
+"""Seconds of silence after which the other end of a link is stalled, unless `Limits.silence` is short."""
+
+_SIGN_OF_LIFE = 1.0
+"""Seconds between two signs of life of one end of a link, unless `Limits.silence` is short."""
+
 
 class Liveness:
     """Watches one link; see the table in the module's docstring.
@@ -30,9 +36,9 @@ class Liveness:
     Times are seconds of one monotonic clock.
 
     Args:
-        now: the link opens: both ends count as heard. The other end is stalled after `Limits.stalled`, and
+        now: the link opens: both ends count as heard. The other end is stalled after three seconds, and
             at most three quarters of `Limits.silence`, and lost after that; this end speaks each
-            `Limits.sign_of_life`, and at least each quarter of it.
+            second, and at least each quarter of it.
     """
 
     __slots__ = ("_beat", "_heard", "_lost", "_spoke", "_stalled", "_standstill")
@@ -40,8 +46,8 @@ class Liveness:
     def __init__(self, now: float) -> None:
         current = limits.current
         self._lost = current.silence
-        self._stalled = min(current.stalled, 0.75 * current.silence)
-        self._beat = min(current.sign_of_life, 0.25 * current.silence)
+        self._stalled = min(_STALLED, 0.75 * current.silence)
+        self._beat = min(_SIGN_OF_LIFE, 0.25 * current.silence)
         self._heard = self._spoke = now
         self._standstill = Standstill(current.link_look, now)
 

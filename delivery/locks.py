@@ -40,6 +40,7 @@ from ..protocol.message import Identity
 from ..protocol.quotas import Shares
 from ..protocol.shown import printable
 
+_WAITING = 1000  # requests that may wait for one lock
 MIN_TTL, MAX_TTL, MAX_REASON, MAX_TOKEN = 0.1, 86_400.0, 200, 128
 MAX_GIVEN_UP, GIVEN_UP = 1000, 60.0
 """Owners that gave up without having the lock and are refused, at most; and for how many seconds."""
@@ -209,8 +210,7 @@ class Lock(Generic[T]):
             wall: the same moment in Unix seconds.
 
         Returns:
-            `Granted`, `Waiting` or what to raise (`LockedBy`; `Refused` when `lock_waiting` others wait,
-            or `lock_waiting_per_key` with its key); and what else happened.
+            `Granted`, `Waiting` or what to raise (`LockedBy`; `Refused`); and what else happened.
 
         Raises:
             LockLost: when the owner has given up asking.
@@ -226,7 +226,7 @@ class Lock(Generic[T]):
             return Granted(ticket, owner), events + self._pass_to(claim, now)
         if not wait_until > now:
             return self._locked_by(holder), events
-        waiting = Shares("lock_waiting", "requests wait for this lock")
+        waiting = Shares(_WAITING, "requests wait for this lock")
         for other in self._waiting.values():
             waiting.add(other.owner.key_id)
         try:

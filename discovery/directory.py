@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..protocol import limits
 from ..protocol.quotas import Quotas, Shares
 from .deadlines import Deadlines
 from .events import Appeared, Changed, Conflict, Event, Process, Source, Vanished
@@ -35,6 +34,16 @@ from .index import Claims, Index, Key, key_of
 from .peers import Peer, View
 from .queries import Queries
 from .records import Announcement, Bye, Entry, Kind, Record, Subscribe, TopicRecord, joined
+
+PROCESSES = 10_000
+"""Processes that a directory, or a registry, knows."""
+
+_ENTRIES = 100_000
+"""Agents and topics of other processes in a directory; one that is heard on two ways counts twice."""
+
+NAMES_HELD = 30.0
+"""Seconds for which names that a registry told live on while it does not answer."""
+
 
 SILENCE = 3.95
 """Seconds without a sign of life after which a process is gone."""
@@ -87,7 +96,7 @@ class Directory:
         self._index = Index()
         self._peers: dict[bytes, Peer] = {}
         self._gone: Quotas[bytes, tuple[int, float]] = Quotas()  # epoch, and up to which sequence it is over
-        self._met, self._held = Shares("processes", "processes"), Shares("entries", "entries")
+        self._met, self._held = Shares(PROCESSES, "processes"), Shares(_ENTRIES, "entries")
         self._key_id = key_id
         self._claims, self._now = Claims(), 0.0
         self._silence = Deadlines[_ViewKey]()
@@ -222,10 +231,10 @@ class Directory:
         return events
 
     def hold(self, now: float) -> None:
-        """The registry does not answer: what it told goes `Limits.names_held` later."""
+        """The registry does not answer: what it told goes `NAMES_HELD` seconds later."""
         for key in _told(*self._peers.values()):
             if key not in self._silence:
-                self._silence.set(key, now + limits.current.names_held)
+                self._silence.set(key, now + NAMES_HELD)
 
     def trust(self) -> None:
         """The registry answers again, and is the same: what it told stays until it says otherwise."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ..protocol import limits
 from .deadlines import Deadlines
 from .names import Pattern, is_pattern
 from .records import Entry, Kind
+
+_NAME_KEPT = 60.0
+"""Seconds for which the name of an agent that is gone can be taken only with the key that it had."""
+
 
 Key = tuple[bytes, int]
 """Process and number of an entry; of a static peer, its name as bytes and 0."""
@@ -133,7 +136,7 @@ class Claims:
         if not claim.entries and not claim.key_id:
             del self._claims[name]
         elif not claim.entries:
-            self._left.set(name, now + limits.current.name_kept)
+            self._left.set(name, now + _NAME_KEPT)
             if len(self._left) > MAX_LEFT:
                 self._left.set(next(each for each in self._claims if each in self._left), now)
 

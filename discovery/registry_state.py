@@ -23,7 +23,10 @@ from itertools import takewhile
 from ..protocol.errors import Refused
 from ..protocol.message import Identity
 from ..protocol.quotas import Shares
-from .directory import SILENCE
+from .directory import PROCESSES, SILENCE
+
+_BYTES = 64 << 20
+"""Bytes of all that processes tell a registry."""
 
 MAX_BYTES_OF_ONE = 4 << 20
 """Of the datagrams of one process."""
@@ -86,8 +89,8 @@ class RegistryState:
     """See the table in the module's docstring."""
 
     def __init__(self) -> None:
-        self._processes = Shares("processes", "processes announce here")
-        self._bytes = Shares("registry_bytes", "bytes are told here")
+        self._processes = Shares(PROCESSES, "processes announce here")
+        self._bytes = Shares(_BYTES, "bytes are told here")
         self._known: dict[bytes, _Known] = {}
         self._gone: dict[bytes, int] = {}  # and after which change
         self.cursor = 0

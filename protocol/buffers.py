@@ -30,11 +30,15 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import limits, pickles
+from . import pickles
 from .errors import DecodeError
 from .lazily import is_array, np
 from .memo import Memo
 from .pickles import Data
+
+_KNOWN_ARRAY_HEADERS = 256
+"""Pickles of arrays that are remembered; then it begins anew."""
+
 
 if TYPE_CHECKING:
     from .arrays import Array
@@ -233,7 +237,7 @@ def of_array(content: object) -> tuple[bytes, tuple[memoryview]] | None:
         if dtype.kind not in _KINDS or type(content) in copyreg.dispatch_table:
             return None
         pickled = pickles.dumps(content, 5, buffer_callback=_beside)
-        head = _made.keep(kind, head_of(pickled, (raw,)), limits.current.known_array_headers)
+        head = _made.keep(kind, head_of(pickled, (raw,)), _KNOWN_ARRAY_HEADERS)
     return head, (raw,)
 
 
@@ -260,7 +264,7 @@ def learn(frame: Data, pickled: memoryview, views: Sequence[memoryview], made: o
         return
     order = "C" if flags.c_contiguous else "F"
     header = Header(view.nbytes, array.shape, dtype, order)
-    known.keep(bytes(frame[: -view.nbytes]), header, limits.current.known_array_headers)
+    known.keep(bytes(frame[: -view.nbytes]), header, _KNOWN_ARRAY_HEADERS)
 
 
 def recall(data: Data) -> Array | None:

@@ -77,7 +77,6 @@ FRESH_MS = 30_000
 
 # Enum members are looked up by Python code in some versions.
 _REQUEST, _REPLY, _NOTIFICATION = Kind
-_HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
 
 
 class Codec:
@@ -90,15 +89,15 @@ class Codec:
         accept: dialects that are opened.
         accept_serializers: names or families that are opened, and in PZC01 ``link`` beside them;
             default all, or only the ones that never unpickle when ``serializer`` is one of these.
-        suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm`` for everything this side sends; default
-            what the receiver can open.
+        seal: encrypts the contents of everything this side sends.
         max_content: limit of frame 2 in bytes.
 
     Attributes:
+        suite: AES-256-GCM for what is encrypted; None for HMAC-SHA256, or that of the request.
         trusted: ids of the keys whose pickles may be unpickled in full.
 
     Raises:
-        ConfigError: for an unknown dialect or suite, or a key so short that it could be guessed.
+        ConfigError: for an unknown dialect, or a key so short that it could be guessed.
         LocalProtocolError: for an unknown serializer.
     """
 
@@ -110,7 +109,7 @@ class Codec:
         dialect: str = PZC01,
         accept: Iterable[str] = DIALECTS,
         accept_serializers: Iterable[str] | None = None,
-        suite: str | None = None,
+        seal: bool = False,
         max_content: int = MAX_CONTENT,
     ) -> None:
         serializers.validate(serializer)
@@ -121,7 +120,7 @@ class Codec:
         self.dialect = _known("dialect", (dialect,), self.accept)[0]
         if keyring is not None and self.accept != (PZC00,):
             keyring.check_lengths()
-        self.suite = SUITES[_known("suite", (suite,), SUITES)[0]] if suite else None
+        self.suite = Suite.AES256_GCM if seal else None
         self.accept_serializers = (
             serializers.default_accept(serializer)
             if accept_serializers is None
@@ -156,9 +155,6 @@ class Codec:
     ) -> list[Buffer]:
         """Five frames, of what is said outside of sessions and series; `Session` and `Records` make the same.
 
-        The suite is this codec's; else HMAC-SHA256, which every receiver opens, and GMAC for contents above
-        64 KiB that are addressed to nobody in particular.
-
         Args:
             sender: agent id, or REP endpoint for PZC00.
             topic: empty for requests and replies.
@@ -187,7 +183,7 @@ class Codec:
         else:
             kind, msgid_frame = _REPLY, format_msgid(msgid)
         header = format_header(PZC01, sender, topic, sequence if msgid is None else stamp.hex(), key)
-        suite = self.suite or (_GMAC if len(body) > signing.LARGE and not receiver else _HMAC)
+        suite = self.suite or Suite.HMAC_SHA256
         signer = None if self.keyring is None else self.keyring.signer(kind)
         sealer = signing.sealer(signer, suite, kind, sender, receiver, stamp.epoch)
         tag, body = sealer.seal(stamp, header, name.encode(), msgid_frame, body)

@@ -36,11 +36,15 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, cast
 
-from . import errors, exceptions, limits, pickles, serializers
+from . import errors, exceptions, pickles, serializers
 from .cutting import MOST, cut, parts_of, text_of
 from .errors import LockedBy, PzcError, RemoteError, RemoteProtocolError, SerializeError
 from .frames import PZC00
 from .shown import plain, shown
+
+BATCH_CALLS = 10_000
+"""Calls of one batch."""
+
 
 logger = logging.getLogger("pzc.messages")
 
@@ -155,8 +159,8 @@ def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """
     told = options.get("calls")
     calls = as_list(told)
-    if not isinstance(told, list | tuple) or len(calls) > limits.current.batch_calls:
-        raise RemoteProtocolError(f"a batch has a list of at most {limits.current.batch_calls} calls")
+    if not isinstance(told, list | tuple) or len(calls) > BATCH_CALLS:
+        raise RemoteProtocolError(f"a batch has a list of at most {BATCH_CALLS} calls")
     found: list[tuple[str, dict[str, Any]]] = []
     for call in calls:
         pair = as_list(call)

@@ -26,9 +26,12 @@ import re
 import zoneinfo
 from typing import Any, cast
 
-from . import limits
 from .errors import DecodeError
 from .lazily import is_array, np
+
+RANGE_ITEMS = 1 << 16
+"""Numbers that a range in an untrusted pickle may stand for."""
+
 
 _CELLS = frozenset({
     type(None), bool, int, float, complex, str, bytes, dt.date, dt.datetime, dt.time, dt.timedelta,
@@ -142,7 +145,7 @@ def index_of(pandas: Any, told: Any, length: int | None = None) -> Any:
     kind, first, *others = _list(told)
     if kind == "range":
         numbers = range(first, others[0], others[1])
-        if len(numbers) > (limits.current.range_items if length is None else length):
+        if len(numbers) > (RANGE_ITEMS if length is None else length):
             raise DecodeError("an index is longer than its values")
         return pandas.RangeIndex(numbers, name=_name(others[2]))
     if kind == "multi":

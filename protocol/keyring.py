@@ -102,13 +102,9 @@ class Key:
         """32 bytes for HMAC-SHA256 of what is said in discovery."""
         return self._derive(b"discovery")
 
-    def cipher_key(self, purpose: str, sender: str, epoch: int) -> bytes:
-        """32 bytes for AES of one sender and epoch: no two senders share a nonce space."""
-        return self._derive(b"%s %d %s" % (purpose.encode(), epoch, sender.encode()))
-
-    def _aead(self, purpose: str, sender: str, epoch: int) -> AESGCM:
-        """AES-GCM object for `cipher_key`."""
-        return AESGCM(self.cipher_key(purpose, sender, epoch))
+    def _aead(self, sender: str, epoch: int) -> AESGCM:
+        """AES-GCM of one sender and epoch: no two senders share a nonce space."""
+        return AESGCM(self._derive(b"aes256-gcm %d %s" % (epoch, sender.encode())))
 
 
 class Keyring:

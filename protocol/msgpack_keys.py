@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import re
 
-from . import limits
 from .errors import DecodeError
+from .weighing import EQUAL_HASHES
+
+_HASH_UNCHECKED = 1 << 15
+"""Bytes of a MessagePack content up to which the keys of its maps are not looked at."""
+
 
 _COUNTED = {
     0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0), 0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0),
@@ -33,7 +37,7 @@ _LARGE_MAPS = re.compile(rb"[\xde\xdf]").search
 
 def has_large_maps(data: bytes | bytearray | memoryview) -> bool:
     """Whether data, or what is nested in it, may have a map of many keys."""
-    return len(data) > limits.current.hash_unchecked and _LARGE_MAPS(data) is not None
+    return len(data) > _HASH_UNCHECKED and _LARGE_MAPS(data) is not None
 
 
 def checked(data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryview:
@@ -44,8 +48,8 @@ def checked(data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryv
     Raises:
         DecodeError: naming the limit.
     """
-    if len(data) > limits.current.hash_unchecked:
-        _scan(memoryview(data).cast("B"), limits.current.equal_hashes)
+    if len(data) > _HASH_UNCHECKED:
+        _scan(memoryview(data).cast("B"), EQUAL_HASHES)
     return data
 
 

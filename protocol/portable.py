@@ -19,10 +19,12 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from . import arrays, data_libraries, exceptions, limits, weighing
+from . import arrays, data_libraries, exceptions, weighing
+from .data_forms import RANGE_ITEMS
 from .errors import ConfigError, DecodeError, SerializeError, SerializerRefused
 from .lazily import np, numpy_kind
 from .shown import shown
+from .weighing import EQUAL_HASHES
 
 TAG = "__pzc__"
 
@@ -253,8 +255,8 @@ def limited_range(start: int, stop: int, step: int) -> range:
         DecodeError: it has more numbers than are allowed.
     """
     made = range(start, stop, step)
-    if made and (made[-1] - made[0]) // made.step >= limits.current.range_items:
-        raise DecodeError(f"a range of more than {limits.current.range_items} numbers")
+    if made and (made[-1] - made[0]) // made.step >= RANGE_ITEMS:
+        raise DecodeError(f"a range of more than {RANGE_ITEMS} numbers")
     return made
 
 
@@ -272,7 +274,7 @@ def _read_dict(payload: object) -> dict[object, object]:
 
 
 def _keys(keys: list[object]) -> list[object]:
-    if len(keys) > limits.current.equal_hashes:
+    if len(keys) > EQUAL_HASHES:
         weighing.Hashes().check(keys)
     return keys
 

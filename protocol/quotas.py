@@ -10,7 +10,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from . import limits
 from .errors import Refused
 
 K = TypeVar("K", bound=Hashable)
@@ -48,15 +47,15 @@ class Shares:
     """How many of something there are, of all keys together and of each one.
 
     Args:
-        limit: name of the bound in `Limits` for all; that for one key is ``limit`` with ``_per_key``.
+        most: of all keys together; one key has at most half of it.
         what: is counted, for people.
 
     Attributes:
         total: of all keys.
     """
 
-    def __init__(self, limit: str, what: str) -> None:
-        self._limit, self._what = limit, what
+    def __init__(self, most: int, what: str) -> None:
+        self._most, self._of_key, self._what = most, most // 2, what
         self._of: Counter[str] = Counter()
         self.total = 0
 
@@ -69,25 +68,18 @@ class Shares:
 
     def room(self, key_id: str) -> int:
         """How many more a key may have."""
-        most, of_key = self._bounds()
-        return min(most - self.total, of_key - self._of[key_id])
+        return min(self._most - self.total, self._of_key - self._of[key_id])
 
     def need(self, key_id: str, count: int, remedy: str) -> None:
         """See that there is room for so many more of a key.
 
         Raises:
-            Refused: when there is none; it says what there is too much of, whose, by which limit, and the
-                remedy.
+            Refused: when there is none; it says what there is too much of, whose, the bound, and the remedy.
         """
         if count <= self.room(key_id):
             return
-        most, of_key = self._bounds()
-        if self._of[key_id] + count > of_key:
-            whose, there, limit, bound = "with this key", self._of[key_id], f"{self._limit}_per_key", of_key
+        if self._of[key_id] + count > self._of_key:
+            whose, there, bound = "with this key", self._of[key_id], self._of_key
         else:
-            whose, there, limit, bound = "of all keys", self.total, self._limit, most
-        raise Refused(f"no room: {there} {self._what} {whose} already ({limit} = {bound}); {remedy}")
-
-    def _bounds(self) -> tuple[int, int]:
-        current = limits.current
-        return getattr(current, self._limit), getattr(current, f"{self._limit}_per_key")
+            whose, there, bound = "of all keys", self.total, self._most
+        raise Refused(f"no room: {there} {self._what} {whose} already (at most {bound}); {remedy}")

@@ -35,7 +35,7 @@ from .memo import Memo
 from .proofs import NewProver, Prover, SealerProver, TagProver
 from .signing import KEY_ID_SIZE, LARGE, TAG_SIZE, Suite
 
-_HMAC, _GMAC = Suite.HMAC_SHA256, Suite.AES256_GMAC
+_HMAC = Suite.HMAC_SHA256
 _MSGID_SIZE = 45
 _PREFIX_SIZE = 24
 _DIGITS = 20
@@ -202,7 +202,7 @@ class Records:
             return known
         keyring, opening, numbers = self._codec.keyring, open_header(PZC01, self._sender, topic), self._ids
         signer = None if keyring is None else keyring.publishing
-        suite = self._codec.suite or (_GMAC if large else _HMAC)
+        suite = self._codec.suite or _HMAC
         if signer is not None and suite is _HMAC and not large:
             prover: Prover = self._new_prover(signer, numbers)
         else:
@@ -288,8 +288,8 @@ class Opener:
     def _proves(self, signature: bytes) -> bool:
         if not self._key_id:
             return signature == b"\0"
-        suite = signature[0] if signature else 0
-        return 0 < suite < len(TAG_SIZE) and signature[1 + TAG_SIZE[suite] :] == self._key_id
+        suite = Suite(signature[0]) if signature and signature[0] in TAG_SIZE else Suite.NONE
+        return suite > 0 and signature[1 + TAG_SIZE[suite] :] == self._key_id
 
 
 def _prefix(sent_ms: int) -> bytes:

@@ -41,7 +41,7 @@ from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureEr
 from .frames import PZC01, Buffer, Kind, check_frames, format_header, parse_header, text
 from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
 from .message import Facts, Message
-from .signing import LARGE, Direction, Party, Suite, mismatch
+from .signing import Direction, Party, Suite, mismatch
 from .window import ReplayWindow
 
 ARRAYS = 1
@@ -51,7 +51,7 @@ REFERENCES = 2
 
 _OWN_SIZE = 32
 _LOW = (1 << 30) - 1
-_NONE, _HMAC, _GMAC = Suite.NONE, Suite.HMAC_SHA256, Suite.AES256_GMAC
+_NONE, _HMAC = Suite.NONE, Suite.HMAC_SHA256
 _PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 Terms = tuple[bytes, bytes, bytes, tuple[bytes, bytes, int], tuple[bytes, bytes, int]]
@@ -73,7 +73,7 @@ class Session:
         peer: the other one.
         asks: True at the end that makes the requests.
         binding: stands behind both agent ids under the signatures; empty when the connection proves nothing.
-        suite: of what is sealed, as the peer announced it; default HMAC-SHA256. The codec's own goes first.
+        suite: of what is sealed; default HMAC-SHA256. The codec's own goes first.
         serializer: of requests; default the codec's.
         abilities: bits that tell in each request what this end can read, such as `ARRAYS`.
         arrays: the answering end reads ``buffers``; what the asking end reads stands in its requests.
@@ -141,10 +141,9 @@ class Session:
         signer, stamp = request.signer, request.stamp
         if request.kind is not Kind.REQUEST or stamp is None:
             raise LocalProtocolError("a session begins with a PZC01 request")
-        large = binding and request.suite == _GMAC  # as only large ones are there, see `seal`
         session = cls(
             codec, Party(agent_id, epoch, signer), Party(request.sender, stamp.epoch, signer),
-            asks=False, binding=binding, suite=None if large else Suite(request.suite) or None,
+            asks=False, binding=binding, suite=Suite(request.suite) or None,
             serializer=serializer, abilities=request.sequence,
         )  # fmt: skip
         session.last = stamp.counter
@@ -177,8 +176,6 @@ class Session:
         direction, suite = self._out, self._forced or (self.suite if answers is None else answers.suite)
         name, body = packed or self.pack(content, serializer, answers)
         size, high, low = len(body), counter >> 30, counter & _LOW
-        if size > LARGE and suite == _HMAC and self.binding and self._forced is None:
-            suite = _GMAC  # which is quicker for them; over a Unix socket every peer knows it
         if direction.suite != suite:
             direction = self._direction_out(Suite(suite))
         if size > self.codec.max_content or ms >> 48:

@@ -7,11 +7,16 @@ import uuid
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from . import exceptions, limits, weighing
+from . import exceptions, weighing
 from .errors import DecodeError, SerializerRefused
 from .unpickle_base import Args, Draft, Name, is_dict, is_tuple
 from .unpickle_enums import member
 from .unpickle_rules import RULES, is_leaf, is_registered, uuid_draft
+from .weighing import EQUAL_HASHES, NESTING
+
+_UNFOLDED = 1 << 22
+"""Parts of an untrusted pickle when what is shared in it is unfolded, and 32 for each of its bytes."""
+
 
 _STOP = 0x2E
 _BASE_BUDGET = 1 << 20
@@ -38,7 +43,7 @@ class Machine:
         self.size = _BUDGET_PER_BYTE * (len(data) + sum([view.nbytes for view in buffers]))
         self.budget = _BASE_BUDGET + self.size
         self.hashes: weighing.Hashes | None = None
-        self.many = limits.current.equal_hashes
+        self.many = EQUAL_HASHES
         # What holds more than atoms, kept until the end: none of it may free a long chain before.
         self.made: list[object] = []
         self.shared = False
@@ -63,8 +68,8 @@ class Machine:
         if self.drafts or self.marks or len(self.stack) != 1:
             raise DecodeError("the pickle ends in the middle of an object")
         content = self.stack[0]
-        if self.shared or len(self.made) >= limits.current.nesting:
-            weighing.check(content, self.made, limits.current.unfolded + self.size)
+        if self.shared or len(self.made) >= NESTING:
+            weighing.check(content, self.made, _UNFOLDED + self.size)
         return content
 
     def charge(self, amount: int) -> None:
@@ -105,8 +110,8 @@ class Machine:
         if not self.nesting.isdisjoint(map(type, made)):
             parts = [self.measure(item) for item in made]
             depth = 1 + max(part[0] for part in parts)
-            if depth > limits.current.nesting:
-                raise DecodeError(f"tuples are nested more than {limits.current.nesting} deep")
+            if depth > NESTING:
+                raise DecodeError(f"tuples are nested more than {NESTING} deep")
             self.nested[id(made)] = depth, min(sum(part[1] for part in parts), 1 << 62), made
         return made
 

@@ -12,9 +12,15 @@ import gc
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, cast
 
-from . import limits
 from .errors import DecodeError
 from .lazily import is_array, np, numpy_kind
+
+EQUAL_HASHES = 64
+"""Keys of equal hashes in one table of an untrusted content."""
+
+NESTING = 200
+"""Containers inside each other in an untrusted content."""
+
 
 ATOMS = frozenset({type(None), bool, int, float, str, bytes})
 """Types that hold nothing else."""
@@ -47,7 +53,7 @@ class _Walk:
 
     def __init__(self, made: Iterable[object]) -> None:
         self.made = {id(each) for each in made}
-        self.most = limits.current.nesting
+        self.most = NESTING
         self.nodes: dict[int, _Node] = {}
         self.open: list[_Node] = []
 
@@ -163,7 +169,7 @@ class Hashes:
         Raises:
             DecodeError: naming the limit.
         """
-        most, counted = limits.current.equal_hashes, collections.Counter[int]()
+        most, counted = EQUAL_HASHES, collections.Counter[int]()
         if table:
             _, counted = self._known.setdefault(id(table), (table, counted))
             if not counted:

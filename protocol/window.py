@@ -11,7 +11,7 @@ State per (key id, sender, epoch), kept in two generations of counters::
 
 Counters, not times, decide: a sender's counter only rises, while its clock may be set back.
 Nothing is stored before the signature held, so junk cannot flush the window. Memory is bounded:
-`Limits.senders_per_key`, and for each of them two generations of at most `depth` counters. Of the `QUIET`
+`SENDERS_PER_KEY`, and for each of them two generations of at most `depth` counters. Of the `QUIET`
 senders that were not heard of for longest, the one whose newest message has the earliest time has to go. It
 leaves that time as a floor: what senders of its key that are not remembered sent until then is refused, also
 once they are (``after``). So a floor is a time that others have reached, and one sender whose clock is ahead
@@ -23,9 +23,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from itertools import islice
 
-from . import limits
 from .errors import ReplayedMessage
 from .quotas import Quotas
+
+KNOWN_SERIES = 4096
+"""Topics, each of one publisher in one serializer, that are remembered; then it begins anew."""
+
+SENDERS_PER_KEY = 4096
+"""Starts of agents that one key may sign for, of which an agent remembers what it has accepted."""
+
+_SIGNATURES_PER_KEY = 1 << 16
+"""Signatures of originals that are remembered for each key."""
+
 
 HORIZON_MS = 60_000
 """Milliseconds of the sender's clock for which each counter is remembered, unless `depth` is exceeded."""
@@ -130,7 +139,7 @@ class ReplayWindow:
                 raise ReplayedMessage(
                     f"a message of {key[1]} is older than what is remembered of its key's senders: not run"
                 )
-            state = room.add(key, ms, limits.current.senders_per_key)
+            state = room.add(key, ms, SENDERS_PER_KEY)
         else:
             room.senders.move_to_end(key)
         self._latest = (key, state)
@@ -151,8 +160,8 @@ class SeenSignatures:
         """Remember a verified signature.
 
         Raises:
-            ReplayedMessage: when it is among its key's last, `Limits.signatures_per_key` of them.
+            ReplayedMessage: when it is among its key's last, `_SIGNATURES_PER_KEY` of them.
         """
         if self._seen.get(key_id, signature):
             raise ReplayedMessage("this signed PZC00 message was already accepted once; it is not run again")
-        self._seen.put(key_id, signature, True, limits.current.signatures_per_key)
+        self._seen.put(key_id, signature, True, _SIGNATURES_PER_KEY)

@@ -10,8 +10,10 @@ from typing import Any
 
 from ..agents import SlotList
 from ..delivery.policies import Policy
-from ..protocol import limits
 from .gui import Gui, is_gone
+
+_GUI_WAITING = 10_000
+"""Emissions of one connection that may wait for a GUI thread; then the oldest is dropped."""
 
 
 class Connection:
@@ -59,7 +61,7 @@ class Connection:
         with self._lock:
             if self._closed:
                 return
-            if len(self._waiting) >= limits.current.gui_waiting:
+            if len(self._waiting) >= _GUI_WAITING:
                 self._waiting.popleft()
                 self.dropped += 1
             self._waiting.append(values)

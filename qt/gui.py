@@ -14,8 +14,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ..protocol import limits
 from ..protocol.errors import ConfigError, MissingRequirement
+
+_GUI_TURN = 0.01
+"""Seconds for which slots keep the GUI thread of a Qt program; then the user's events have their turn."""
+
 
 logger = logging.getLogger("pzc.qt")
 
@@ -110,7 +113,7 @@ class Gui:
             self._bell.rung.emit()
 
     def _run(self) -> None:
-        until = time.monotonic() + limits.current.gui_turn
+        until = time.monotonic() + _GUI_TURN
         while True:
             with self._lock:
                 if not self._waiting:

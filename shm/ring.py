@@ -29,9 +29,12 @@ from collections.abc import Hashable, Iterable
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
-from ..protocol import limits
 from ..protocol.lazily import Lazily
 from .blocks import Block
+
+_FREE_BYTES = 128 << 20
+"""Bytes of blocks that one writer keeps although nobody uses them."""
+
 
 if TYPE_CHECKING:
     import numpy as np
@@ -352,12 +355,12 @@ class Ring:
         self._free[entry.block_id], entry.turn = entry, self._turn
         self._free_bytes += entry.block.size
         oldest = next(iter(self._free.values()))
-        if self._free_bytes > limits.current.free_bytes or self._turn - oldest.turn > LATELY:
+        if self._free_bytes > _FREE_BYTES or self._turn - oldest.turn > LATELY:
             self._trim()
 
     def _trim(self) -> None:
         """Let go of what is not worth keeping, the one longest unused first."""
-        free, excess = list(self._free.values()), self._free_bytes - limits.current.free_bytes
+        free, excess = list(self._free.values()), self._free_bytes - _FREE_BYTES
         for left, each in zip(range(len(free) - 1, -1, -1), free, strict=True):
             late = self._turn - each.turn > LATELY
             if (excess > 0 and left >= KEPT) or (late and left):

@@ -28,9 +28,24 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from ..protocol import limits
 from ..protocol.errors import AgentClosed, LocalLimit
 from .threads import Condition, begin
+
+STALLED_CALLBACKS = 32
+"""Callbacks of one agent, and slots of one proxy, that may be slow side by side."""
+
+QUICK_CALL = 0.001
+"""Seconds within which a quick request is answered and a quick callback returns."""
+
+QUICK_PROOFS = 3
+"""Times in succession that it must have been so before the thread that brings the next one does it."""
+
+CALLBACK_TURN = 0.005
+"""Seconds after which a callback lets others have their turn, or others are called beside a slow one."""
+
+IO_STAND_BY = 0.1
+"""Seconds without such an absence after which the thread that stands by goes to sleep."""
+
 
 logger = logging.getLogger("pzc.dispatch")
 
@@ -201,7 +216,7 @@ class Executor:
 
     def _look(self, now: float) -> float:
         """Let others go on beside what stalls; returns the seconds until that is to be looked at again."""
-        run, patience = self._run, limits.current.callback_turn
+        run, patience = self._run, CALLBACK_TURN
         if run is None or self._stalled >= self._spare:
             return patience
         if now - run.since < patience:
@@ -217,7 +232,7 @@ class Executor:
     def _watch(self) -> None:
         """Wait, at most until what runs might stall, or nothing has run for a while."""
         self._watched = True
-        quiet, patience = limits.current.io_stand_by, limits.current.callback_turn
+        quiet, patience = IO_STAND_BY, CALLBACK_TURN
         last, since = self._run, time.monotonic()
         while not self._closed and not (self._waiting and self._active < self._most):
             now = time.monotonic()

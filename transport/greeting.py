@@ -13,12 +13,15 @@ import threading
 import time
 from functools import partial
 
-from ..protocol import limits
 from ..protocol.errors import PeerLost, PzcError
 from ..protocol.frames import PZC01, Buffer, format_header
 from ..shm import machine
 from .inherited import LANE, mine
 from .stream import Stream, peer_uid
+
+GREETING = 1.0
+"""Seconds that a greeting on a Unix connection may take."""
+
 
 _NONCE_SIZE = 32
 
@@ -47,7 +50,7 @@ def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[S
             "their user; use transport='tcp'"
         )
     now = time.monotonic()
-    until = min(deadline, now + limits.current.greeting)
+    until = min(deadline, now + GREETING)
     try:
         socket = mine(partial(sockets.socket, sockets.AF_UNIX, sockets.SOCK_STREAM))
     except OSError as exc:

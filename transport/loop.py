@@ -30,12 +30,16 @@ from typing import Any, TypeVar
 
 import zmq
 
-from ..protocol import limits
 from ..protocol.errors import AgentClosed, CallTimeout
 from .bell import Bell
 from .descriptors import require
+from .executor import IO_STAND_BY
 from .threads import Future
 from .timers import Timer, Timers
+
+_IO_TAKE_OVER = 0.006
+"""Seconds aside after which another thread becomes the I/O thread."""
+
 
 logger = logging.getLogger("pzc.loop")
 
@@ -191,7 +195,7 @@ class Loop:
 
     def _watch_over(self) -> None:
         count, idle_since = -1, 0.0
-        pause = take_over = limits.current.io_take_over
+        pause = take_over = _IO_TAKE_OVER
         while self._running or self._aside_since:
             time.sleep(pause)
             now, since = time.monotonic(), self._aside_since
@@ -202,7 +206,7 @@ class Loop:
                 return
             if since or count != self._aside_count:
                 count, idle_since = self._aside_count, now
-            elif now - idle_since > limits.current.io_stand_by:
+            elif now - idle_since > IO_STAND_BY:
                 self._watch.clear()
                 self._watched = False
                 while count == self._aside_count and self._running and not self._watch.wait(60.0):

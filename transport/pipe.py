@@ -25,11 +25,14 @@ import select
 from collections import deque
 from collections.abc import Sequence
 
-from ..protocol import limits
 from ..protocol.errors import AgentClosed, PeerLost
 from ..protocol.frames import Buffer
 from .framing import CARRYING, PLAIN, compose
 from .stream import Stream
+
+_ANSWERS_BEHIND = 1 << 20
+"""Bytes of answers that may wait behind the rest of a message; a reader that takes none is given up."""
+
 
 _WRITABLE = select.EPOLLOUT | select.EPOLLONESHOT if hasattr(select, "EPOLLOUT") else 0
 
@@ -108,7 +111,7 @@ class Pipe:
         """
         parts = compose(frames)
         size = sum(map(len, parts))
-        if self._left and self._behind + size > limits.current.answers_behind:
+        if self._left and self._behind + size > _ANSWERS_BEHIND:
             self.end()
             self._stream.close()
             raise PeerLost(f"{self._stream.peer} was given up, because it takes no more answers")

@@ -26,10 +26,22 @@ from typing import Generic, TypeVar
 
 import zmq
 
-from ..protocol import limits
 from ..protocol.frames import Buffer
 from .loop import STOP_TIMEOUT, Loop
 from .parts import NOW, is_readable, send_part, send_parts
+
+_SEND_TAIL = 0.02
+"""Seconds after which news is seen that came with the last message of a burst."""
+
+_SEND_LOOK = 0.001
+"""Seconds after which whoever sends looks for news."""
+
+_SEND_WAITING = 1000
+"""Messages from which on a sender waits until they went."""
+
+_SEND_PATIENCE = 1.0
+"""Seconds that a sender waits at most; beyond them more than `send_waiting` may wait."""
+
 
 TURN = 64
 """Messages that somebody sends in one go, so that nobody is kept by what others publish."""
@@ -114,7 +126,7 @@ class Sending(Generic[M]):
 
     def flush(self, now: float) -> None:
         """Send what waits; any thread."""
-        self._send_waiting(now, len(self.waiting) > limits.current.send_waiting)
+        self._send_waiting(now, len(self.waiting) > _SEND_WAITING)
 
     def _send_waiting(self, now: float, patient: bool = False) -> None:
         waiting, left = self.waiting, TURN
@@ -141,7 +153,7 @@ class Sending(Generic[M]):
         """Get the socket, which is to be released; False when somebody else uses it."""
         me = threading.get_ident()
         wait = patient and not self._closed and self._user != me
-        if not self._using.acquire(timeout=limits.current.send_patience if wait else 0):
+        if not self._using.acquire(timeout=_SEND_PATIENCE if wait else 0):
             return False
         self._user = me
         return True
@@ -168,14 +180,14 @@ class Sending(Generic[M]):
         return len(made)
 
     def _look(self, now: float) -> None:
-        if self._asked or now - self._looked >= limits.current.send_look:
+        if self._asked or now - self._looked >= _SEND_LOOK:
             self._looked, self._asked = now, False
             if is_readable(self._socket):
                 self._fetch()
                 self._loop.call(self._on_news)
         elif not self._armed:
             self._armed = True
-            self._loop.call_later(limits.current.send_tail, self._look_late)
+            self._loop.call_later(_SEND_TAIL, self._look_late)
 
     def _fetch(self) -> None:
         """Receive for the I/O thread, which might not find the socket unused for long."""

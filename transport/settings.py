@@ -23,15 +23,11 @@ from ..protocol.errors import ConfigError, PzcError
 from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring, check_private, read_private, refuse_to_travel
 from ..protocol.shown import hint
-from ..protocol.signing import SUITES
 
 logger = logging.getLogger("pzc.settings")
 
 TRANSPORTS = ("auto", "inproc", "unix", "tcp")
 """How a call, or a notification, may travel; ``auto`` takes the first of the others that works."""
-
-SEALED = "aes256-gcm"
-"""The suite that encrypts contents."""
 
 
 def _flag(value: str) -> bool:
@@ -101,7 +97,6 @@ KNOWN: dict[str, _Setting] = {
     "PZC_ACCEPT": _Setting(
         _list_of(*DIALECTS), DIALECTS, "dialects that are accepted; with a key PZC01 alone unless said"
     ),
-    "PZC_SUITE": _Setting(_one_of(*SUITES), None, "signature suite of what this side sends"),
     "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
     "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
     "PZC_TRANSPORT": _Setting(_one_of(*TRANSPORTS), "auto", "how calls and notifications travel"),
@@ -129,6 +124,7 @@ RESERVED = frozenset({"PZC_COMPILED"})
 
 _WITHOUT_EFFECT = {
     "PZC_CURVE_DIR": "CURVE is not used: set PZC_SEAL=1 and a key to encrypt",
+    "PZC_SUITE": "all messages are signed with HMAC-SHA256; set PZC_SEAL=1 to encrypt them with AES-256-GCM",
     "PZC_TOPICS": "give the defaults of a topic to Agent.advertise and Agent.subscribe",
 }
 
@@ -226,19 +222,6 @@ class Settings:
         if in_environment == ["PZC_KEY_FILE"]:
             return _read_secret(self["PZC_KEY_FILE"])
         return self["PZC_KEY"] or _read_secret(self["PZC_KEY_FILE"])
-
-    def suite(self) -> str | None:
-        """The suite that ``PZC_SUITE`` and ``PZC_SEAL`` name together, or None.
-
-        Raises:
-            ConfigError: when one asks for encryption and the other for a suite without.
-        """
-        suite = self["PZC_SUITE"]
-        if self["PZC_SEAL"] and suite not in (None, SEALED):
-            raise ConfigError(
-                f"PZC_SEAL=1 asks for {SEALED} and {self.origin['PZC_SUITE']} for {suite}: leave one out"
-            )
-        return SEALED if self["PZC_SEAL"] else suite
 
 
 def _no_effect(variable: str, word: str, known: Collection[str]) -> str:

@@ -45,8 +45,8 @@ def now_ms() -> int:
 class Protocol:
     """How an agent formats, signs, checks and decodes messages.
 
-    Without arguments everything comes from ``PZC_KEY``, ``PZC_SER``, ``PZC_ACCEPT``,
-    ``PZC_SUITE`` and ``PZC_SEAL`` (see `settings`). The calls `format` and `parse` are the original
+    Without arguments everything comes from ``PZC_KEY``, ``PZC_SER``, ``PZC_ACCEPT`` and
+    ``PZC_SEAL`` (see `settings`). The calls `format` and `parse` are the original
     Pizco's; `parse` keeps no replay memory (agents do).
 
     Args:
@@ -59,7 +59,7 @@ class Protocol:
         accept_serializers: serializers that are accepted; default all, or only those that never
             unpickle when ``serializer`` is ``json`` or ``msgpack``.
         keyring: keys with names and roles, instead of ``hmac_key``.
-        suite: ``hmac-sha256``, ``aes256-gmac`` or ``aes256-gcm``.
+        seal: encrypts contents with AES-256-GCM; default what ``PZC_SEAL`` says.
 
     Attributes:
         codec: of these settings.
@@ -79,7 +79,7 @@ class Protocol:
         accept: Iterable[str] | None = None,
         accept_serializers: Iterable[str] | None = None,
         keyring: Keyring | None = None,
-        suite: str | None = None,
+        seal: bool | None = None,
         settings: Settings | None = None,
     ) -> None:
         data_libraries.look()
@@ -91,8 +91,8 @@ class Protocol:
         elif not isinstance(cast("object", keyring), Keyring):
             kind = type(keyring).__name__  # it may be a key, which is never shown
             raise ConfigError(f"keyring=<{kind}> cannot be used: expected pzc.Keyring.load(path)")
-        suite = suite or settings.suite()
-        if settings["PZC_SEAL"] and keyring is None and hmac_key is None:
+        sealed = settings["PZC_SEAL"] if seal is None else seal
+        if sealed and keyring is None and hmac_key is None:
             raise ConfigError("PZC_SEAL=1 needs a key to encrypt with: set PZC_KEY or PZC_KEY_FILE")
         accepted = _accepted(settings, keyring, dialect) if accept is None else tuple(accept)
         self.codec = Codec(
@@ -101,7 +101,7 @@ class Protocol:
             dialect=PZC00 if dialect == PZC01 and accepted == (PZC00,) else dialect,
             accept=accepted,
             accept_serializers=accept_serializers,
-            suite=suite,
+            seal=sealed,
         )
         self.begin_epoch()
         _live.protocols.add(self)

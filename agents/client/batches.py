@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, cast
 
-from ...protocol import limits
+from ...protocol.contents import BATCH_CALLS
 from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocolError
 from ...protocol.paths import Path, from_wire, text
 from ...protocol.shown import hint, shown
@@ -69,10 +69,8 @@ class Recorder:
             raise AttributeError("a batch cannot record that: use batch(proxy, oneway=True), all of it")
         if self.over:
             raise LocalProtocolError("this batch is over: begin another one")
-        if len(self.calls) >= limits.current.batch_calls:
-            raise LocalProtocolError(
-                f"a batch has at most {limits.current.batch_calls} calls; nothing was sent"
-            )
+        if len(self.calls) >= BATCH_CALLS:
+            raise LocalProtocolError(f"a batch has at most {BATCH_CALLS} calls; nothing was sent")
         self.keeps += keeps_of(options)
         self.calls.append(["getattr" if action == "get" else action, options])
         if action != "get" or "name" not in options:

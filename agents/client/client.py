@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from ...discovery.records import Place
-from ...protocol import limits
 from ...protocol.contents import PS
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ...protocol.frames import PZC00
@@ -22,7 +21,7 @@ from ...protocol.values import TRAVELLING
 from ...transport.counters import Counters
 from ...transport.dealer_socket import TOLD_AFTER, TOLD_FOR
 from ...transport.exchange import UnixExchange
-from ...transport.executor import NO_THREAD, Executor
+from ...transport.executor import NO_THREAD, STALLED_CALLBACKS, Executor
 from ...transport.loop import Loop
 from ...transport.wire import Protocol as Wire
 from ..interfaces import LOOK_FOR, Found
@@ -71,7 +70,7 @@ class Client(Exchanges):
         self.heartbeat = Heartbeat(loop, self.submit_to)
         self._pipelines = Pipelines(loop, pools, self, self.heartbeat)
         self._pipeline, self.wait_for_id = self._pipelines.of, self._pipelines.wait_for_id
-        self._callbacks = Executor("pzc-futures", spare=limits.current.stalled_callbacks)
+        self._callbacks = Executor("pzc-futures", spare=STALLED_CALLBACKS)
 
     # --- what proxies use ------------------------------------------------------------------------------
 

@@ -28,7 +28,6 @@ from ...protocol.link_messages import LinkMessage
 from ...protocol.message import Message
 from ...protocol.peer import Peer
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
-from ...protocol.signing import Suite
 from ...transport.counters import Counters
 from ...transport.exchange import Exchange, Sealing, UnixExchange, refuse
 from ...transport.laned import exchange_of
@@ -36,8 +35,6 @@ from ...transport.stream import Stream
 from ...transport.timers import LATE
 from ...transport.transport import Transport
 from ...transport.wire import Protocol as Wire
-
-GMAC = "aes256-gmac"
 
 _PLAIN = frozenset({"placed", "mailbox", "collect", "discard"})
 """Words that go as json, which every receiver accepts."""
@@ -147,15 +144,12 @@ class Sealed:
             self._session = self._session_with(peer)
 
     def _session_with(self, peer: Peer) -> Session:
-        codec, stream = self._protocol.codec, self._stream
-        own = theirs = None
-        # Over ZeroMQ, with a peer that knows it, because it is quicker for large contents.
-        gmac = stream is None and peer.tells("suites", GMAC)
+        codec, own, theirs = self._protocol.codec, None, None
         if codec.keyring is not None:
             own, theirs = codec.keyring.calling, codec.keyring.find(peer.key_id)
         return Session(
             codec, Party(self._own, self._protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs),
-            asks=True, binding=self.binding, suite=Suite.AES256_GMAC if gmac else None,
+            asks=True, binding=self.binding,
             serializer=self._serializer, abilities=abilities(codec),
             arrays=peer.tells("serializers", "buffers"),
         )  # fmt: skip

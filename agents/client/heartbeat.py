@@ -27,12 +27,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-from ...protocol import limits
 from ...protocol.errors import AgentClosed
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
 from ...transport.loop import Loop, Timer
+
+_ALIVE_TIMEOUT = 2.0
+"""Seconds that whoever holds something waits for the answer to a sign of life; less than `silence`."""
+
 
 logger = logging.getLogger("pzc.heartbeat")
 
@@ -214,7 +217,7 @@ class Heartbeat:
 
 
 def _timeout(watch: _Watch) -> float:
-    longest = limits.current.alive_timeout
+    longest = _ALIVE_TIMEOUT
     shortest = min((hold.patience for hold in watch.holds.copy().values() if hold.lost), default=longest)
     return min(longest, max(ALIVE_TIMEOUT_LEAST, shortest))
 

@@ -29,7 +29,6 @@ from typing import Any, Protocol
 
 import zmq
 
-from ...protocol import limits
 from ...protocol.errors import AgentClosed, LocalLimit, PeerLost, PzcError
 from ...protocol.message import Message
 from ...protocol.peer import Peer
@@ -43,6 +42,8 @@ from .connection import RUNNING, Sealed, is_running
 from .heartbeat import Heartbeat
 from .many import WORTH_IT, Transport, UnixTransport, ZmqTransport
 from .pending import UNANSWERED, Pending
+
+_MOST = 10_000  # deferred requests of one agent that may be unanswered
 
 _SOON = 0.001
 """Seconds after which the I/O thread looks again for what waits, as long as there was something."""
@@ -118,9 +119,8 @@ class Pipeline:
             SerializeError, LocalProtocolError: when it cannot be sent.
             AgentClosed: when the agent was stopped.
         """
-        most = limits.current.deferred_calls
-        if len(self._all) >= most:
-            entry.fail(LocalLimit(f"{most} requests of this process are already unanswered"))
+        if len(self._all) >= _MOST:
+            entry.fail(LocalLimit(f"{_MOST} requests of this process are already unanswered"))
             return
         pending, waiting = self._pending, self._waiting
         with self._order:

@@ -21,6 +21,7 @@ from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.endpoints import is_direct
 from ...transport.executor import NO_THREAD, Executor
+from ...transport.greeting import GREETING
 from ...transport.loop import Loop
 from ...transport.timers import until_next
 from .exchanges import Exchanges
@@ -172,7 +173,7 @@ class Pipelines:
 
     def _go_over(self, pipeline: Pipeline) -> None:
         """Open a Unix connection for a pipeline; a helper's thread."""
-        deadline = time.monotonic() + limits.current.greeting
+        deadline = time.monotonic() + GREETING
         try:
             exchange = self._pools.dedicated(pipeline.peer, deadline)
         except PzcError as exc:

@@ -12,7 +12,6 @@ from typing import Protocol as Form
 
 from ...delivery.policies import Policy
 from ...discovery.records import Place
-from ...protocol import limits
 from ...protocol.contents import as_list, as_table, ps_message
 from ...protocol.frames import PZC00
 from ...protocol.notification import Callback
@@ -29,6 +28,10 @@ from .handles import Leases
 from .served import Lease, ServedObject
 from .slots import SLOT_POLICY, Slots
 from .terms import IDEMPOTENT, checked_target, checked_timeout, checked_transport
+
+_DESCRIBED_PATHS = 4096
+"""Paths into a served object of whose members a proxy remembers what it was told."""
+
 
 logger = logging.getLogger("pzc.proxy")
 
@@ -153,7 +156,7 @@ class RemoteObject(ServedObject):
             return About()
         about = described.read(fields)
         if generation == self.generation:  # else it may be out of date by now
-            if len(self._described) >= limits.current.described_paths:
+            if len(self._described) >= _DESCRIBED_PATHS:
                 self._described = {self.root: self._described.get(self.root, About())}
             self._described[path] = about
         return about

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ...delivery.policies import Policy, drop
-from ...protocol import limits
 from ...protocol.errors import AgentClosed
 from ...protocol.notification import Notification
-from ...transport.executor import Executor
+from ...transport.executor import STALLED_CALLBACKS, Executor
 from ...transport.helpers import aside
 from ...transport.loop import Loop
 from ..interfaces import Subscription
@@ -30,7 +29,7 @@ class Slots:
 
     def __init__(self, subscribe: Callable[..., Subscription]) -> None:
         self._subscribe = subscribe
-        self._executor = Executor("pzc-slots", spare=limits.current.stalled_callbacks)
+        self._executor = Executor("pzc-slots", spare=STALLED_CALLBACKS)
         self._lock = threading.Lock()
         self._signals: dict[tuple[str, Policy], tuple[SlotList, Subscription]] = {}
         self._closed = False

@@ -17,10 +17,13 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ...discovery.records import Entry
-from ...protocol import limits
 from ...protocol.errors import PzcError
 from ...transport.loop import Loop
 from .naming import Naming
+
+_ANNOUNCED_TOPICS = 1000
+"""Topics of one agent that are announced."""
+
 
 logger = logging.getLogger("pzc.names")
 
@@ -123,7 +126,7 @@ class Announcing:
             agent, known = self._told.get(_AGENT), topic in self._topics
             if agent is None or self._closed or (known and not anew) or topic.startswith("__"):
                 return
-            if not known and len(self._topics) >= limits.current.announced_topics:
+            if not known and len(self._topics) >= _ANNOUNCED_TOPICS:
                 return
             self._topics.add(topic)
             try:

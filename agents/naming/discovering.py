@@ -31,7 +31,6 @@ from ...discovery.multicast import Datagram
 from ...discovery.reach import INSIDE, REGISTRY_VIEW, Reach, as_seen_here
 from ...discovery.records import Announcement, Entry, Hidden
 from ...discovery.site import Site
-from ...protocol import limits
 from ...protocol.keyring import Role
 from ...transport import loops
 from ...transport.loop import Timer
@@ -39,7 +38,7 @@ from ...transport.tables import Table
 from ...transport.threads import Condition
 from ...transport.wire import Protocol
 from ..interfaces import NewClient
-from .multicast import MulticastSockets
+from .multicast import HEARTBEATS_WAIT, MulticastSockets
 from .registering import Registering
 
 logger = logging.getLogger("pzc.discovery")
@@ -276,7 +275,7 @@ class Participant:
         source = "multicast" if datagram.carrier == "group" else "relay"
         waited = time.time() - datagram.at if datagram.at else 0.0
         # The clock may have been set meanwhile.
-        waited = min(max(waited, 0.0), limits.current.heartbeats_wait)
+        waited = min(max(waited, 0.0), HEARTBEATS_WAIT)
         return self.take(datagram.data, source, datagram.interface.view, waited)
 
     def _on_heard(self, all_of_it: bool) -> None:

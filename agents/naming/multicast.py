@@ -27,10 +27,13 @@ from ...discovery.reach import Reach
 from ...discovery.records import Announcement, Heartbeat
 from ...discovery.relaying import Relaying, looked_up
 from ...discovery.site import Site
-from ...protocol import limits
 from ...protocol.errors import BindError, ConfigError
 from ...transport.loop import Loop, Timer
 from ...transport.timers import until_next
+
+HEARTBEATS_WAIT = 0.5
+"""Seconds for which heartbeats may wait, to be heard together."""
+
 
 logger = logging.getLogger("pzc.discovery")
 
@@ -53,7 +56,7 @@ _ALL = 4096
 
 def patience(rate: float) -> float:
     """Seconds for which heartbeats wait when so many come in a second."""
-    longest = limits.current.heartbeats_wait
+    longest = HEARTBEATS_WAIT
     return longest if rate * longest <= WAITING else max(SOON, WAITING / rate)
 
 
@@ -136,7 +139,7 @@ class MulticastSockets:
         for fileno in multicast.filenos():
             self._loop.register(fileno, partial(self._on_readable, multicast, fileno))
         if multicast.patient is not None:
-            self._timer = self._loop.call_later(until_next(limits.current.heartbeats_wait), self._on_patience)
+            self._timer = self._loop.call_later(until_next(HEARTBEATS_WAIT), self._on_patience)
         self._relaying.begin(multicast.interfaces)
         self._views = {each.view: each for each in reversed(multicast.interfaces)}
         self._reaches = {view: reach_of(view, multicast.interfaces) for view in self._views}
@@ -171,7 +174,7 @@ class MulticastSockets:
     def _on_patience(self) -> None:
         heard = self.hear_patient()
         if self._multicast is not None:
-            now, longest = time.monotonic(), limits.current.heartbeats_wait
+            now, longest = time.monotonic(), HEARTBEATS_WAIT
             seconds = patience(self._patient / max(SOON, now - self._looked))
             self._looked, self._patient = now, 0
             delay = seconds if seconds < longest else until_next(longest)

@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from ...discovery.datagrams import MAX_DATAGRAM
-from ...protocol import limits
+from ...discovery.directory import NAMES_HELD
 from ...protocol.contents import as_list
 from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
 from ...protocol.peer import Peer
@@ -199,7 +199,7 @@ class Registering:
         if self.error:
             logger.info("the registry at %s answers again", self.endpoint)
         self._peer, self.state, self.error = peer, "connected", ""
-        if time.monotonic() >= self._lost + limits.current.names_held:
+        if time.monotonic() >= self._lost + NAMES_HELD:
             self._cursor = ["", 0]
         elif peer.details["registry"] == self._cursor[0]:
             self._registrant.back()

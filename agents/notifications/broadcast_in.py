@@ -28,7 +28,6 @@ from typing import Any, NamedTuple, cast
 
 import zmq
 
-from ...protocol import limits
 from ...protocol.codec import FRESH_MS, Message, stale
 from ...protocol.errors import ProtocolError, SignatureError
 from ...protocol.frames import PZC01, Kind
@@ -37,7 +36,7 @@ from ...protocol.message import Facts
 from ...protocol.notification import Notification
 from ...protocol.peer import Peer
 from ...protocol.shown import printable
-from ...protocol.window import ReplayWindow, SeenSignatures, SenderKey
+from ...protocol.window import KNOWN_SERIES, ReplayWindow, SeenSignatures, SenderKey
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.parts import PARTS, message_behind, receive_message
@@ -265,7 +264,7 @@ class BroadcastIn:
             [share for share in wanted if share.subscription.raw], room(wanted), message.epoch,
         )  # fmt: skip
         if source is not None and facts.dialect == PZC01:
-            self._known.keep(id(facts), route, limits.current.known_series)
+            self._known.keep(id(facts), route, KNOWN_SERIES)
         return route
 
     def _leave(self, route: _Route, message: Message, frames: list[bytes], now: float) -> None:

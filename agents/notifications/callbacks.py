@@ -37,12 +37,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ...delivery.policies import Inbox
-from ...protocol import limits
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.lazily import Lazily
 from ...protocol.notification import Callback, Notification
 from ...transport import loops
-from ...transport.executor import NO_THREAD, Divisible, Executor
+from ...transport.executor import CALLBACK_TURN, NO_THREAD, QUICK_CALL, QUICK_PROOFS, Divisible, Executor
 from ..interfaces import Coroutines
 from .links.arrivals import Arrival
 
@@ -97,7 +96,7 @@ class Called(ABC):
     @property
     def is_quick(self) -> bool:
         """True when the callback has been quick of late."""
-        return self.proofs >= limits.current.quick_proofs
+        return self.proofs >= QUICK_PROOFS
 
     def rest(self) -> None:
         """Nobody will call for what is pending: the next arrival asks for it anew."""
@@ -121,7 +120,6 @@ class Called(ABC):
             self.executor.begin(self._await_pending())
             return False
         inbox, mutex, callback, clock = self._inbox, self._mutex, self._callback, time.monotonic
-        quick_call, quick_proofs = limits.current.quick_call, limits.current.quick_proofs
         running = self._running or self._make_running()
         if not running.acquire(blocking=False):  # something else of it is called
             self._do(partial(start, (self,)))
@@ -141,13 +139,13 @@ class Called(ABC):
                     except BaseException as error:  # even SystemExit may end one callback only
                         self._failed(error)
                     now = clock()
-                    if now - started >= quick_call:
+                    if now - started >= QUICK_CALL:
                         self.proofs = 0
-                    elif self.proofs < quick_proofs:
+                    elif self.proofs < QUICK_PROOFS:
                         self.proofs += 1
                 notification = None  # else it would be kept beyond its end
                 entry.book.consumed(entry)
-                if self.proofs < quick_proofs or now >= until:
+                if self.proofs < QUICK_PROOFS or now >= until:
                     with mutex:
                         self._pumping = bool(inbox.items)
                         return self._pumping
@@ -270,12 +268,11 @@ def start(called: Iterable[Called | None]) -> None:
 def start_here(called: Iterable[Called]) -> None:
     """As `start`, but call for those that are quick in this thread when nothing waits before them."""
     found: dict[Runs, tuple[deque[Called], deque[Called]]] = {}
-    proofs = limits.current.quick_proofs
     for each in called:
         waiting = found.get(each.executor)
         if waiting is None:
             waiting = found[each.executor] = deque(), deque()
-        waiting[each.proofs < proofs].append(each)
+        waiting[each.proofs < QUICK_PROOFS].append(each)
     while found:
         executor, (quick, others) = found.popitem()
         # Only of the last one: what stalls here keeps no other executor waiting.
@@ -314,7 +311,7 @@ class Turn(Divisible, eq=False):
 
     def call(self, count: int) -> None:
         """Call for the first ones, each once; who is called for no more goes out."""
-        left, until = self.left, time.monotonic() + limits.current.callback_turn
+        left, until = self.left, time.monotonic() + CALLBACK_TURN
         for _ in range(count):
             try:
                 called = left.popleft()

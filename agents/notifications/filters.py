@@ -32,9 +32,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from ...protocol import limits
 from ...protocol.frames import MAX_HEADER, PZC00, PZC01, topic_filter
 from ...transport.endpoints import as_original, at_port_of, is_wildcard
+
+_FILTERS = 1 << 18
+"""Different filters of one PUB endpoint."""
+
 
 ANY = "*"
 """Topic of a subscription to everything that an agent publishes."""
@@ -91,7 +94,7 @@ class Filters:
             self._held.remove(prefix)
             self._count_original(prefix, -1)
             self._mark(prefix, -1, turn())
-        elif len(self._held) < limits.current.filters:
+        elif len(self._held) < _FILTERS:
             self._held.add(prefix)
             self._count_original(prefix, 1)
             self._mark(prefix, 1, turn())

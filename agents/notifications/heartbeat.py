@@ -20,6 +20,10 @@ from ...transport.loop import Loop, Timer
 from ...transport.wire import Protocol
 from .filters import ANY
 
+_TOPIC_BEAT_TOPICS = 500
+"""Topics in one of these messages."""
+
+
 BEAT_TOPIC = "__lasts__"
 """Topic of the beats; nobody publishes there, or subscribes to it."""
 
@@ -140,8 +144,8 @@ class Heartbeat:
         if not told or not self._wanted():
             return
         lasts = [Last(topic, number, topic in self._withdrawn) for topic, number in told.items()]
-        for first in range(0, len(lasts), limits.current.topic_beat_topics):
-            some = Lasts(lasts[first : first + limits.current.topic_beat_topics])
+        for first in range(0, len(lasts), _TOPIC_BEAT_TOPICS):
+            some = Lasts(lasts[first : first + _TOPIC_BEAT_TOPICS])
             self._send(
                 self._protocol.encode(self._agent_id, BEAT_TOPIC, some, dialect=PZC01, serializer="link")
             )

@@ -96,7 +96,7 @@ class Listening:
                 subscription, with `Subscription.on_lost`.
             topic: one topic, or ``*`` for all; of one of several objects of a server without its name.
             callback: called with each Notification, one at a time; while it takes longer than
-                `Limits.callback_turn`, the agent's other callbacks are called beside it. A coroutine
+                5 milliseconds, the agent's other callbacks are called beside it. A coroutine
                 function is awaited, beside the others. None to use `recv` or iteration.
             policy: ``drop(n)``, ``latest(k)``, ``block()`` or ``mailbox()``; default that of the settings
                 file, else ``drop(1000)``.

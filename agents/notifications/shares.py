@@ -22,7 +22,6 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import nullcontext, suppress
 
 from ...delivery.cursor import Cursor, Cursors, Gap
-from ...protocol import limits
 from ...protocol.errors import SubscriptionClosed
 from ...protocol.link_messages import MAX_ITEMS, Loss
 from ...protocol.notification import Notification
@@ -33,6 +32,10 @@ from .filters import ANY
 from .links.arrivals import Arrival, arrival_of
 from .links.together import LeftOut, Together
 from .subscription import Subscription
+
+_EARLY_NOTIFICATIONS = 10_000
+"""Notifications that may arrive before the publisher's confirmation."""
+
 
 logger = logging.getLogger("pzc.subscription")
 
@@ -171,7 +174,7 @@ class Share:
                 early.append(come)
                 return True
             for each in (come,) if isinstance(come, LeftOut) else come.each():
-                if len(early) < limits.current.early_notifications:
+                if len(early) < _EARLY_NOTIFICATIONS:
                     early.append(each)
                 else:
                     refused += self._leave_out(each)

@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from ...protocol import limits
 from ...protocol.errors import AgentClosed, ConfigError, PzcError
 from ...transport.counters import Counters
 from ...transport.executor import Executor
+
+_AUDIT_WAITING = 10_000
+"""Audited calls that wait to be published; others are counted as ``calls_unpublished``."""
+
 
 logger = logging.getLogger("pzc.audit")
 
@@ -125,7 +128,7 @@ class AuditTopic:
         self._publish = publish
         self._wanted = wanted
         self._counters = counters
-        self._executor = Executor("pzc-calls", bound=limits.current.audit_waiting + 1)  # one for the end
+        self._executor = Executor("pzc-calls", bound=_AUDIT_WAITING + 1)  # one for the end
 
     def tell(self, lines: Iterable[dict[str, Any]]) -> None:
         """Publish lines soon, in order, when somebody listens; never waits."""
@@ -133,7 +136,7 @@ class AuditTopic:
             return
         for line in lines:
             try:
-                taken = len(self._executor) < limits.current.audit_waiting and self._executor.submit(
+                taken = len(self._executor) < _AUDIT_WAITING and self._executor.submit(
                     partial(self._tell, line)
                 )
             except (AgentClosed, RuntimeError):  # it was stopped, or no thread is left

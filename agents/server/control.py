@@ -26,12 +26,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...protocol import limits
 from ...protocol.contents import as_text, control, is_word
 from ...protocol.errors import Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.link_messages import LinkMessage
 from ...protocol.quotas import Quotas, Shares
+from ...protocol.window import SENDERS_PER_KEY
 from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
@@ -39,6 +39,12 @@ from ..interfaces import Publisher
 from .call import Call, Calls
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
+
+_MARKS = 2000
+"""Subscriptions to what one agent broadcasts that wait for their mark."""
+
+_NONCES_PER_KEY = 1024
+"""Measurements of clocks that the holders of one key may have begun."""
 
 
 class Nonces:
@@ -55,7 +61,7 @@ class Nonces:
     def give(self, key_id: str) -> str:
         """A new nonce, for a peer that signs with that key."""
         nonce = secrets.token_hex(8)
-        self._given.put(key_id, nonce, now_ms(), limits.current.nonces_per_key)
+        self._given.put(key_id, nonce, now_ms(), _NONCES_PER_KEY)
         return nonce
 
     def take(self, nonce: object, key_id: str, sender: str, sent_ms: int) -> None:
@@ -63,7 +69,7 @@ class Nonces:
         given = self._given.pop(key_id, nonce) if isinstance(nonce, str) else None
         now = now_ms()
         if given is not None and now - given <= 10_000:
-            self._offsets.put(key_id, sender, sent_ms - (given + now) // 2, limits.current.senders_per_key)
+            self._offsets.put(key_id, sender, sent_ms - (given + now) // 2, SENDERS_PER_KEY)
 
     @property
     def measured(self) -> bool:
@@ -123,7 +129,7 @@ class Control:
         self._describe = describe
         self._stop = stop
         self._unplaced: dict[Call, tuple[str, str]] = {}
-        self._shares = Shares("marks", "subscriptions wait for their mark here")
+        self._shares = Shares(_MARKS, "subscriptions wait for their mark here")
         self.words: dict[str, Word] = {
             "placed": self._on_placed,
             "future": self._future,

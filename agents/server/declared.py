@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from ...protocol import limits, paths
+from ...protocol import paths
 from ...protocol.errors import ConfigError, PzcError
 from ...protocol.paths import Path
 from ...protocol.shown import hint, shown
@@ -14,6 +14,10 @@ from . import members, polled
 from .marks import marks_of
 from .members import MISSING
 from .tree import Tree, names_in
+
+_POLL_SHORTEST = 0.001
+"""Seconds of the shortest period in which a member is polled."""
+
 
 logger = logging.getLogger("pzc.server")
 
@@ -72,10 +76,10 @@ def check_poll(poll: Mapping[str, float]) -> None:
     for path, period in poll.items():
         path_of("poll", path)
         number = isinstance(cast(object, period), int | float)
-        if not number or not limits.current.poll_shortest <= period <= _LONGEST:
+        if not number or not _POLL_SHORTEST <= period <= _LONGEST:
             raise ConfigError(
                 f"poll={{{path!r}: {shown(period, 40)}}}: a period is a number of seconds, "
-                f"{limits.current.poll_shortest:g} to {_LONGEST:g}"
+                f"{_POLL_SHORTEST:g} to {_LONGEST:g}"
             )
 
 

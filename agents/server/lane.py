@@ -25,7 +25,6 @@ from functools import partial
 from threading import get_ident
 from time import monotonic
 
-from ...protocol import limits
 from ...protocol.errors import (
     AgentClosed,
     CallCancelled,
@@ -37,8 +36,15 @@ from ...protocol.errors import (
     Refused,
 )
 from ...protocol.quotas import Shares
-from ...transport.executor import CLOSE_TIMEOUT, Executor
+from ...transport.executor import CLOSE_TIMEOUT, QUICK_CALL, QUICK_PROOFS, Executor
 from ...transport.threads import Condition
+
+_LANE_WAITING = 100_000
+"""Requests that may wait for one lane."""
+
+_LANE_LOOK = 0.5
+"""Seconds between two looks whether the sender of a waiting request is still there."""
+
 
 STOPPING = "this agent is being stopped; the request was not executed"
 NO_THREAD = "this agent has no thread left to run it; end what is not needed, or raise the limit (ulimit -u)"
@@ -156,7 +162,7 @@ class Lane:
         self._free = concurrency
         self._lock = threading.Lock()
         self._waiting: OrderedDict[str, deque[QueueEntry]] = OrderedDict()  # by key; the next one first
-        self._shares = Shares("lane_waiting", "requests wait for their turn here")
+        self._shares = Shares(_LANE_WAITING, "requests wait for their turn here")
         self._running: dict[QueueEntry, int] = {}  # and the thread that works
         self._proofs: dict[tuple[str, str], int] = {}  # of what is not quick, or was not
         self._quick: set[tuple[str, str]] = set()
@@ -182,7 +188,7 @@ class Lane:
             CallCancelled: when it was removed.
             CallTimeout: when it did not come in time; it says what runs.
             PeerLost: when the lane is being closed, or nobody wants the turn any more.
-            Refused: when `lane_waiting` others wait, or `lane_waiting_per_key` with its key.
+            Refused: when `_LANE_WAITING` others wait, or half as many with its key.
         """
         with self._lock:
             if self._take_or_queue(entry):
@@ -192,7 +198,7 @@ class Lane:
             gate.acquire()
         wait = entry.patience
         until = None if wait is None else monotonic() + wait
-        look = limits.current.lane_look
+        look = _LANE_LOOK
         while not gate.acquire(timeout=look if until is None else max(0.0, min(look, until - monotonic()))):
             if until is not None and monotonic() >= until:
                 self.remove(entry, self.late(entry, wait))
@@ -267,7 +273,7 @@ class Lane:
 
     def leave(self, entry: QueueEntry, now: float) -> None:
         """End an entry, in monotonic seconds: give the slot to whoever waits longest."""
-        quick = now - entry.since < limits.current.quick_call
+        quick = now - entry.since < QUICK_CALL
         if not quick or entry.kind not in self._quick:
             self._judge(entry.kind, quick)
         while True:
@@ -291,7 +297,7 @@ class Lane:
         proved = self._proofs[kind] = self._proofs.get(kind, 0) + 1 if quick else 0
         if not quick:
             self._quick.discard(kind)
-        elif proved >= limits.current.quick_proofs:
+        elif proved >= QUICK_PROOFS:
             self._quick.add(kind)
         if len(self._proofs) > _MAX_KINDS:
             self._proofs.clear()

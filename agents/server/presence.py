@@ -47,11 +47,11 @@ logger = logging.getLogger("pzc.presence")
 PULSE = 0.25
 """Seconds by which an ``alive`` request is answered late."""
 
-GRACE = 0.4
+GRACE = 0.5
 """Seconds that a client without way back has to come by another one."""
 
 LOOK = 0.25
-"""Most seconds between two looks at the signs of life, as long as anything is held."""
+"""Most seconds between two looks at the signs of life, and at whether the callers of what runs are there."""
 
 _DEFAULT_TTL = 30.0
 
@@ -91,7 +91,7 @@ class Presence:
         self._calls = calls
         self.missing: dict[Identity, float] = {}
         self.looking = False
-        self._looks = Standstill(limits.current.call_look, time.monotonic())
+        self._looks = Standstill(LOOK, time.monotonic())
         self._lifelines: dict[int, tuple[Lifeline, set[Identity]]] = {}
         self._forget = forget
         self._on_change = on_change
@@ -335,15 +335,15 @@ class Presence:
     def look(self) -> None:
         """Look at the callers of what runs now and then, until nothing runs; any thread."""
         self.looking = True
-        self._looks = Standstill(limits.current.call_look, time.monotonic())
-        self._loop.call_later(limits.current.call_look, self._look)
+        self._looks = Standstill(LOOK, time.monotonic())
+        self._loop.call_later(LOOK, self._look)
 
     def _look(self) -> None:
-        now, most = time.monotonic(), limits.current
-        late = [call for call in self._calls.all() if now - call.began >= most.call_look]
+        now = time.monotonic()
+        late = [call for call in self._calls.all() if now - call.began >= LOOK]
         left = {call.caller.identity: call.caller.carrier.kind for call in late if self._has_left(call)}
         for agent, kind in left.items():
-            self.missing.setdefault(agent, now + (most.way_lost if kind == "tcp" else most.silence))
+            self.missing.setdefault(agent, now + (GRACE if kind == "tcp" else limits.current.silence))
         stood = self._looks.look(now)
         for agent, until in list(self.missing.items()):
             if agent not in left:
@@ -353,7 +353,7 @@ class Presence:
             else:
                 self.missing[agent] = until + stood
         if late or len(self._calls):
-            self._loop.call_later(most.call_look, self._look)
+            self._loop.call_later(LOOK, self._look)
         else:
             self.looking = False
 

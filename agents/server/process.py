@@ -19,12 +19,15 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from ...protocol import limits
 from ...protocol.contents import portable, ps_message, raised, read_ps_message, read_raised
 from ...protocol.errors import LocalLimit, PeerLost, SerializeError
 from ...protocol.frames import PZC01
 from ...transport.tables import Table
 from ...transport.threads import begin
+
+_PROCESS_START = 30.0
+"""Seconds that a server process may take until it serves."""
+
 
 PARENT_CHECK = 1.0
 """Seconds between two looks at the parent, for the case that a fork of it holds the pipe open."""
@@ -115,8 +118,8 @@ def start(make: Callable[[], Any], served_cls: object, args: tuple[Any, ...], kw
 
 
 def _read_outcome(pipe: Any, child: _Child) -> str:
-    if not pipe.poll(limits.current.process_start):
-        raise PeerLost(f"the server process did not start within {limits.current.process_start:g} s")
+    if not pipe.poll(_PROCESS_START):
+        raise PeerLost(f"the server process did not start within {_PROCESS_START:g} s")
     try:
         message = read_ps_message(pipe.recv())
     except (EOFError, OSError) as exc:

@@ -35,6 +35,13 @@ from ...protocol.message import Identity
 from ...transport.loop import Loop
 from .call import Asker, Call, Packed
 
+_RESULT_BYTES = 64 << 20
+"""Bytes of all results that one server keeps for each key."""
+
+_RESULTS_KEPT = 10_000
+"""Results that one server keeps for each key."""
+
+
 ASK_AGAIN = 0.2
 """Seconds after which a request for the result of a running call is answered 'pending'."""
 
@@ -70,7 +77,7 @@ class _Room:
         self.running: dict[str, _Running] = {}
         self.kept: OrderedDict[str, _Kept] = OrderedDict()
         self.bytes = 0
-        self.small: deque[tuple[str, float, Packed]] = deque(maxlen=limits.current.results_kept)
+        self.small: deque[tuple[str, float, Packed]] = deque(maxlen=_RESULTS_KEPT)
 
     def __len__(self) -> int:
         return len(self.running) + len(self.kept) + len(self.small)
@@ -93,10 +100,10 @@ class _Room:
             self.bytes -= self.kept.pop(call_id).size
         self.kept[call_id] = kept
         self.bytes += kept.size
-        oldest, most = kept.at - limits.current.result_kept, limits.current
+        oldest = kept.at - limits.current.result_kept
         while self.kept:
             first = next(iter(self.kept.values()))
-            few = len(self.kept) <= most.results_kept and self.bytes <= most.result_bytes
+            few = len(self.kept) <= _RESULTS_KEPT and self.bytes <= _RESULT_BYTES
             if first.at > oldest and few:
                 return
             self.bytes -= self.kept.popitem(last=False)[1].size

@@ -41,7 +41,7 @@ from ...shm import machine
 from ...transport.counters import Counters
 from ...transport.descriptors import Starved
 from ...transport.exchange import UnixExchange
-from ...transport.greeting import address, greeting
+from ...transport.greeting import GREETING, address, greeting
 from ...transport.inherited import mine
 from ...transport.laned import exchange_of
 from ...transport.loop import Loop
@@ -51,6 +51,10 @@ from .call import Asker, Call, Frames, Packed
 from .dispatcher import Dispatcher
 from .presence import Presence
 from .replies import Replies
+
+_SCARCITY_PAUSE = 0.25
+"""Seconds without accepting anything after no descriptor, memory or thread was left for a connection."""
+
 
 logger = logging.getLogger("pzc.unix")
 
@@ -176,7 +180,7 @@ class UnixListener:
             )  # fmt: skip
         if self._socket is not None:
             self._loop.unregister(self._socket.fileno())
-            self._loop.call_later(limits.current.scarcity_pause, self.start)
+            self._loop.call_later(_SCARCITY_PAUSE, self.start)
 
     def remove(self, connection: UnixConnection) -> None:
         """Forget a connection that has ended, and look after whoever died with it; in its thread."""
@@ -236,7 +240,7 @@ class UnixConnection(threading.Thread):
     def run(self) -> None:
         """Serve the client until one of both hangs up."""
         try:
-            until = time.monotonic() + limits.current.greeting
+            until = time.monotonic() + GREETING
             self._stream.send(greeting(self._listener.agent_id, self._nonce), until)
             self._serve(*self._meet())
         except Starved as exc:

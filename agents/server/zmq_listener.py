@@ -18,7 +18,6 @@ from typing import Any
 
 import zmq
 
-from ...protocol import limits
 from ...protocol.errors import FrameError, ProtocolError, SignatureError
 from ...protocol.frames import MAX_HEADER, Buffer, Kind
 from ...protocol.message import Message
@@ -37,6 +36,10 @@ from .call import Asker, Call, Frames, Packed
 from .control import Nonces
 from .dispatcher import Dispatcher
 from .replies import Replies
+
+_SESSIONS = 512
+"""Clients with one key that are known over TCP by their headers; the one met first makes room."""
+
 
 logger = logging.getLogger("pzc.listener")
 
@@ -189,7 +192,7 @@ class ZmqListener:
     def _remember(self, header: bytes, asker: Asker) -> None:
         """Find whoever asks by its header from now on; a key with too many forgets the first of them."""
         self._askers[header] = asker
-        gone = self._headers.put(asker.key_id, header, header, limits.current.sessions)
+        gone = self._headers.put(asker.key_id, header, header, _SESSIONS)
         first = None if gone is None else self._askers.get(gone)
         if gone is not None and first is not None and first.key_id == asker.key_id:
             del self._askers[gone]

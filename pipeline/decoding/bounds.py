@@ -15,6 +15,12 @@ from ...protocol.errors import DecodeError
 from ..arrow import pa, pc
 from ..schema import LAST_TIME
 
+_STORED_NESTING = 64
+"""Containers inside each other in a content that a pipeline stores."""
+
+_STORED_NAME = 4096
+"""Bytes of the name that a recorder knew an agent by."""
+
 
 def check_content(size: int) -> None:
     """Refuse a content of too many bytes.
@@ -64,8 +70,8 @@ def check_plain(content: object) -> None:
         if text < 0:
             raise DecodeError(f"more than {bounds.stored_text} characters of text in containers")
         depth += held
-        if depth > bounds.stored_nesting:
-            raise DecodeError(f"more than {bounds.stored_nesting} containers inside each other")
+        if depth > _STORED_NESTING:
+            raise DecodeError(f"more than {_STORED_NESTING} containers inside each other")
         layer = below
 
 
@@ -88,7 +94,7 @@ def beyond(decoded: pa.RecordBatch) -> dict[int, str]:
     """Rows of `schema.DECODED` without an error that the tables cannot take, and why."""
     sent = decoded.column("sent_at").cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     sizes = pc.binary_length(decoded.column("name")).fill_null(0).to_numpy(zero_copy_only=False)
-    most = limits.current.stored_name
+    most = _STORED_NAME
     found = {
         int(row): "sent behind the year 9999, as its message id says"
         for row in np.flatnonzero(sent > LAST_TIME)

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol import limits, signing
+from ...protocol import signing
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.frames import MAX_HEADER, PZC01, Kind, read_key, read_sequence
 from ...protocol.message import Message
 from ...protocol.signing import BLOCK, KEY_ID_SIZE, Suite
+from ...protocol.window import KNOWN_SERIES
 
 Bytes = NDArray[np.uint8]
 
@@ -123,7 +124,7 @@ class Bulk:
 
     def forget(self) -> None:
         """Begin anew when there are too many lines; not while their numbers are needed."""
-        if len(self.lines) >= limits.current.known_series:
+        if len(self.lines) >= KNOWN_SERIES:
             self.lines, self._known = [], {}
 
     def open(

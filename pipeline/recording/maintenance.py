@@ -42,6 +42,10 @@ from .gaps import GapLog
 from .reading import SegmentDamaged, batches, opened
 from .segments import merge_segments
 
+_COMPACT_AGE = 300.0
+"""Seconds after which a segment may be compacted: whoever follows the journal has read it by then."""
+
+
 log = logging.getLogger("pzc.journal")
 
 BLOB_GRACE = 3600.0
@@ -142,7 +146,7 @@ class Maintenance:
         found, known = list[Piece](), dict[str, int | None]()
         for first, path in segments(self._directory, self._recorder)[:-1]:
             about = path.stat()
-            if about.st_mtime > self._clock() - limits.current.compact_age:
+            if about.st_mtime > self._clock() - _COMPACT_AGE:
                 break
             name = path.name
             known[name] = self._rows[name] if name in self._rows else _rows_of(path)

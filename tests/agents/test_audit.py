@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,9 +22,7 @@ from hypothesis import strategies as st
 
 from pzc import ConfigError
 from pzc.agents.server.audit import LONGEST, MOST, Audit, CallRecord, shorten
-from pzc.agents.server.audit_file import AuditTopic
 from pzc.testing import FakeClock
-from pzc.transport.counters import Counters
 
 from tests.contract.rigs.calling import until
 from tests.contract.rigs.peers import run_threads
@@ -366,28 +363,6 @@ def test_a_disk_that_fills_up_within_a_line_loses_exactly_what_is_told(path: Pat
     whole = [json.loads(line) for line in lines if line != broken]
     assert numbers(whole) == [*range(written - 1), 20]
     assert lost(whole) == dropped == 21 - written > 0
-
-
-def test_lines_for_which_there_is_no_room_are_counted(timings: Callable[..., None]) -> None:
-    timings(audit_waiting=3)
-    counters, begun, free = Counters(), threading.Event(), threading.Event()
-    got: list[Any] = []
-
-    def publish(topic: str, line: Any) -> None:
-        begun.set()
-        free.wait(TIMEOUT)
-        got.append(line["n"])
-
-    topic = AuditTopic(publish, lambda _: True, counters)
-    topic.tell([{"n": 0}])
-    assert begun.wait(TIMEOUT)
-    topic.tell({"n": number} for number in range(1, 10))
-    assert counters["calls_unpublished"] == 6
-    free.set()
-    topic.close()
-    until(lambda: got == [0, 1, 2, 3])
-    topic.tell([{"n": 10}])
-    assert counters["calls_unpublished"] == 7
 
 
 @pytest.mark.parametrize("options", [{"keep": 0}, {"max_bytes": -1}])

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,13 +148,6 @@ def test_a_topic_with_a_plus_can_be_marked(held: Filters) -> None:
 def test_what_is_no_filter_is_refused(held: Filters, message: bytes) -> None:
     assert not held.take(message, dict)
     assert len(held) == 0
-
-
-def test_the_number_of_different_filters_is_bounded(held: Filters, timings: Callable[..., None]) -> None:
-    timings(filters=3)
-    assert [held.take(b"\1%d" % number, dict) for number in range(5)] == [True, True, True, False, False]
-    assert held.take(b"\1" + b"0", dict)
-    assert len(held) == 3
 
 
 @given(st.lists(st.binary(max_size=60)))

@@ -46,8 +46,7 @@ def request(server: Server, content: object, agent: str = ME) -> list[Any]:
 @pytest.mark.parametrize("word", ["ping", {"pzc": "hello", "challenge": "c"}], ids=str)
 def test_the_handshake_of_who_has_left_is_no_sign_of_its_life(word: object) -> None:
     waiting, captured = Waiting(), Protocol(KEY).format(ME, "", word)
-    quick = Timings(call_look=0.05, way_lost=0.5)
-    with quick, Server(waiting, protocol=Protocol(KEY)) as server, RawPeer(server.rep_endpoint) as stranger:
+    with Server(waiting, protocol=Protocol(KEY)) as server, RawPeer(server.rep_endpoint) as stranger:
         with RawPeer(server.rep_endpoint) as caller:
             caller.socket.send_multipart(request(server, WAIT))
             assert waiting.began.wait(TIMEOUT)

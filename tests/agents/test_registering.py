@@ -158,24 +158,6 @@ def test_a_frozen_registry_costs_nobody_time_and_is_used_again(
 
 
 @pytest.mark.slow
-def test_what_was_held_for_too_long_is_told_anew(
-    start: Callable[..., RegistryProcess], join: Join, timings: Callable[..., None]
-) -> None:
-    timings(names_held=0.1)
-    registry = start()
-    one, two = join(registry.endpoint), join(registry.endpoint)
-    one.wait_for(lambda: one.knows(two))
-    registry.signal(signal.SIGSTOP)
-    try:
-        one.wait_for(lambda: one.silences)
-        one.known.clear()  # as a directory does when it has held it for so long
-    finally:
-        registry.signal(signal.SIGCONT)
-    one.wait_for(lambda: one.knows(two))
-    assert not one.returns
-
-
-@pytest.mark.slow
 def test_connections_of_topics_come_at_once_and_after_a_restart(
     start: Callable[..., RegistryProcess], join: Join, tmp_path: Path
 ) -> None:

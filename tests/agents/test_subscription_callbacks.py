@@ -16,8 +16,7 @@ from pzc import (
     latest,
 )
 from pzc.agents.notifications.callbacks import WAITING_GAPS
-from pzc.protocol.limits import Limits
-from pzc.transport.executor import Executor
+from pzc.transport.executor import QUICK_PROOFS, Executor
 
 from tests.agents.subscriptions import EPOCH, Blocked, Make, feed, finish
 from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads
@@ -208,7 +207,7 @@ def test_quick_callbacks_are_called_for_all_that_is_pending_in_one_turn(
     executor.submit(lambda: gate.wait(TIMEOUT))
     for name in "ab":
         subscription = make(lambda _, name=name: order.put(name))
-        subscription.proofs = Limits().quick_proofs
+        subscription.proofs = QUICK_PROOFS
         feed(subscription, 1, 3)
     gate.set()
     assert [order.get(timeout=TIMEOUT) for _ in range(6)] == ["a"] * 3 + ["b"] * 3

@@ -5,10 +5,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pzc.delivery import locks
 from pzc.delivery.locks import Changed, Event, Granted, Lock, Owner, Refusal, Removed, Waiting
-from pzc.protocol import limits
 from pzc.protocol.errors import LockedBy, LockLost, Refused
-from pzc.protocol.limits import Limits
 from pzc.protocol.message import Identity
 
 from tests.effort import many
@@ -28,11 +27,11 @@ def taken_by(owner: Owner) -> Changed:
 class Clients(RuleBasedStateMachine):
     """Three agents with two proxies each; a naive model says what must happen, a log what did."""
 
-    @initialize(room=st.integers(1, 4), of_key=st.integers(1, 4))
-    def start(self, room: int, of_key: int) -> None:
-        self.before = limits.use(Limits(lock_waiting=room, lock_waiting_per_key=of_key))
+    @initialize(of_key=st.integers(1, 4))
+    def start(self, of_key: int) -> None:
+        self.before, locks._WAITING = locks._WAITING, 2 * of_key
         self.lock: Lock[int] = Lock()
-        self.room, self.room_of_key = room, of_key
+        self.room, self.room_of_key = 2 * of_key, of_key
         self.now: float = 0.0
         self.tickets = 0
         self.holder: Owner | None = None
@@ -252,7 +251,7 @@ class Clients(RuleBasedStateMachine):
         assert not [waiter for waiter in self.queue if self.is_late(waiter[1])]
 
     def teardown(self) -> None:
-        limits.use(self.before)
+        locks._WAITING = self.before
         for _ in range(20):
             if (due := self.lock.next_due()) is not None:
                 self.follow(self.lock.expire(max(self.now, due)))

@@ -6,8 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pzc.discovery.index import MAX_LEFT, Claims, Key
-from pzc.protocol import limits
+from pzc.discovery.index import _NAME_KEPT, MAX_LEFT, Claims, Key
 
 from tests.effort import many
 
@@ -43,7 +42,7 @@ class Naming(RuleBasedStateMachine):
         if entry in held:
             held.discard(entry)
             if not held and self.keys[name]:
-                self.left[name] = self.now + limits.current.name_kept
+                self.left[name] = self.now + _NAME_KEPT
             elif not held:
                 del self.keys[name]
 

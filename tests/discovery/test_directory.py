@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 
@@ -357,11 +356,11 @@ def test_what_only_the_registry_told_goes_when_it_says_so() -> None:
     assert directory.next_deadline is None
 
 
-@pytest.mark.parametrize("bound", ["", "_per_key"])
-def test_no_more_processes_and_entries_are_held_than_there_is_room_for(
-    bound: str, timings: Callable[..., None]
+def test_no_more_processes_and_entries_are_held_of_one_key_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    timings(**{f"processes{bound}": 2, f"entries{bound}": 3})
+    monkeypatch.setattr("pzc.discovery.directory.PROCESSES", 4)
+    monkeypatch.setattr("pzc.discovery.directory._ENTRIES", 6)
     network = Network()
     directory = Directory("", b"r" * 16, lambda: 0.5)
     for host in range(3):

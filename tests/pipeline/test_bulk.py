@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,15 +68,6 @@ def test_a_key_that_nobody_knows_opens_nothing() -> None:
 def test_a_large_content_is_left_to_the_codec() -> None:
     rows = [row(), row(number=2, content=bytes(5000)), row(number=3)]
     assert opened(Bulk(), rows).rows == [2]
-
-
-def test_lines_are_forgotten_when_there_are_too_many(timings: Callable[..., None]) -> None:
-    timings(known_series=2)
-    bulk = Bulk()
-    assert opened(bulk, [row("a"), row("b")]).rows == []
-    bulk.forget()
-    assert bulk.lines == []
-    assert opened(bulk, [row("a", 2), row("a", 3)]).rows == [1]
 
 
 @given(

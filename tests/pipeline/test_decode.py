@@ -94,7 +94,7 @@ def test_an_unsigned_journal_is_read_without_a_key(make_sender) -> None:
 
 
 def test_a_sealed_content_is_decrypted(make_sender, decoder) -> None:
-    row = make_sender(suite="aes256-gcm").row("voltage", 3.3)
+    row = make_sender(seal=True).row("voltage", 3.3)
     assert decoded(decoder, row)[0]["value_double"] == 3.3
 
 

@@ -18,13 +18,12 @@ from pzc.pipeline.recording.journal import Journal
 from pzc.pipeline.recording.maintenance import BLOB_GRACE, Maintenance
 from pzc.pipeline.recording.segments import BLOB_BYTES
 from pzc.pipeline.schema import all_segments, compacted_name, segment_name, segment_recorder, segments
-from pzc.protocol.limits import Limits
 
 from tests.pipeline.conftest import a_row, append, sequences, written
 
 START = time.time() // 86_400 * 86_400 + 43_200
-COMPACT_AGE = Limits().compact_age
-COVERED_GRACE = Limits().covered_grace
+COMPACT_AGE = 300.0
+COVERED_GRACE = 3600.0
 
 
 class Clock:

@@ -21,8 +21,8 @@ CLIENT, SERVER, NONCE = "ab" * 16, "cd" * 16, "/" + "ef" * 16
 NOW = 1_795_000_000_123
 EPOCHS = (0x0102AB7, 0xFFFFFFFF)
 KEY, OTHER = Key("a secret of the lab"), Key("a secret of others")
-SUITES = [None, Suite.HMAC_SHA256, Suite.AES256_GMAC, Suite.AES256_GCM]
-every_suite = pytest.mark.parametrize("suite", SUITES, ids=["unsigned", "hmac", "gmac", "gcm"])
+SUITES = [None, Suite.HMAC_SHA256, Suite.AES256_GCM]
+every_suite = pytest.mark.parametrize("suite", SUITES, ids=["unsigned", "hmac", "gcm"])
 every_serializer = pytest.mark.parametrize("serializer", ["pickle", "pickle2", "json", "msgpack", "buffers"])
 
 contents = st.recursive(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -168,10 +167,3 @@ def test_an_array_that_is_recalled_lies_where_its_frame_does() -> None:
         found[:] = value
         assert frame[-8:] == np.float64(value).tobytes()
         assert found.ctypes.data % 8 == 0
-
-
-def test_no_more_is_remembered_than_its_bound(timings: Callable[..., None]) -> None:
-    timings(known_array_headers=3)
-    for size in range(1, 9):
-        decoded(np.zeros(size))
-    assert len(buffers.known) <= 3

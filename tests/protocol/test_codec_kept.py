@@ -112,7 +112,7 @@ def test_a_copy_of_a_codec_begins_with_nothing_kept() -> None:
 
 
 def test_threads_that_share_a_codec_in_different_epochs_sign_and_verify() -> None:
-    codec, start, failed = Codec(RINGS["one"], suite="aes256-gmac"), threading.Barrier(4), []
+    codec, start, failed = Codec(RINGS["one"], seal=True), threading.Barrier(4), []
 
     def work(epoch: int) -> None:
         ids = MessageIds(epoch)

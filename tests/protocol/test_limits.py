@@ -22,6 +22,16 @@ def test_every_limit_has_a_number_as_its_default_and_is_explained() -> None:
         assert behind.split("\n")[1].startswith('    """'), field.name
 
 
+def test_every_limit_is_named_on_its_page() -> None:
+    page = (Path(limits.__file__).parents[1] / "docs" / "limits.md").read_text(encoding="utf-8")
+    assert [field.name for field in dataclasses.fields(Limits) if f"`{field.name}`" not in page] == []
+
+
+def test_a_limit_that_is_a_constant_now_is_not_called_misspelt() -> None:
+    with pytest.raises(ConfigError, match=r"pzc\.toml: results_kept is a constant now"):
+        limits.changed(Limits(), {"results_kept": 1}, "pzc.toml")
+
+
 def test_a_table_replaces_what_it_names_and_keeps_the_rest() -> None:
     made = limits.changed(Limits(streams=7), {"silence": 1, "links": 3}, "here")
     assert made == Limits(streams=7, silence=1.0, links=3)
@@ -76,9 +86,9 @@ def test_the_fixture_adds_to_what_it_changed_before(timings: Callable[..., None]
 
 
 def test_timings_are_written_as_a_settings_file(tmp_path: Path) -> None:
-    path = Timings(silence=0.2, lane_look=math.inf, links=3).write(tmp_path)
+    path = Timings(silence=0.2, link_look=math.inf, links=3).write(tmp_path)
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     assert (
         limits.changed(Limits(), table["limits"], str(path))
-        == Timings(silence=0.2, lane_look=math.inf, links=3).limits
+        == Timings(silence=0.2, link_look=math.inf, links=3).limits
     )

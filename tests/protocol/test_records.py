@@ -29,7 +29,7 @@ EPOCH = 0xBEEF
 MS = 1_700_000_000_123
 BODY = b"\xcb12345678"
 SECRET = "a long secret of lab"
-WAYS = ["hmac-sha256", "aes256-gmac", "aes256-gcm", None, "unsigned", "long key"]
+WAYS = ["hmac-sha256", "aes256-gcm", None, "unsigned", "long key"]
 SUITES = pytest.mark.parametrize("suite", WAYS)
 SIZES = pytest.mark.parametrize("size", [0, 10, LARGE - 100, LARGE, LARGE + 1, 300_000])
 TOPICS = ["level", "µ", "a+b", "t" * 300]
@@ -39,7 +39,7 @@ def codec_of(suite: str | None) -> Codec:
     if suite == "unsigned":
         return Codec()
     key = Keyring.from_key("k" * 200 if suite == "long key" else SECRET)
-    return Codec(key, suite=None if suite == "long key" else suite, serializer="msgpack")
+    return Codec(key, seal=suite == "aes256-gcm", serializer="msgpack")
 
 
 def records_of(codec: Codec, epoch: int = EPOCH) -> Records:

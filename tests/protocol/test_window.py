@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,11 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from pzc.protocol import limits
+from pzc.protocol import window as window_module
 from pzc.protocol.errors import ReplayedMessage
 from pzc.protocol.ids import Stamp
 from pzc.protocol.window import HORIZON_MS, QUIET, ReplayWindow, SeenSignatures
-from pzc.testing import Timings
 
 from tests.effort import many
 
@@ -146,41 +144,45 @@ def test_epochs_senders_and_keys_have_windows_of_their_own() -> None:
     assert not admitted(window, stamp)
 
 
-def test_the_sender_that_was_heard_least_recently_is_forgotten_first() -> None:
-    with Timings(senders_per_key=2):
-        window = ReplayWindow()
-        stamp = Stamp(NOW, 1, 1)
-        for sender in ("a", "b"):
-            assert admitted(window, stamp, sender)
-        assert not admitted(window, stamp, "a")
-        assert admitted(window, stamp, "c")
-        assert len(window) == 2
-        assert not admitted(window, stamp, "a")
+def test_the_sender_that_was_heard_least_recently_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_module, "SENDERS_PER_KEY", 2)
+    window = ReplayWindow()
+    stamp = Stamp(NOW, 1, 1)
+    for sender in ("a", "b"):
+        assert admitted(window, stamp, sender)
+    assert not admitted(window, stamp, "a")
+    assert admitted(window, stamp, "c")
+    assert len(window) == 2
+    assert not admitted(window, stamp, "a")
 
 
-def test_a_sender_whose_clock_is_ahead_shuts_out_nobody_when_there_is_no_room() -> None:
-    with Timings(senders_per_key=2):
-        window = ReplayWindow()
-        assert admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
-        assert all(admitted(window, Stamp(NOW + number, 1, 1), f"s{number}") for number in range(5))
-        assert not admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
+def test_a_sender_whose_clock_is_ahead_shuts_out_nobody_when_there_is_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(window_module, "SENDERS_PER_KEY", 2)
+    window = ReplayWindow()
+    assert admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
+    assert all(admitted(window, Stamp(NOW + number, 1, 1), f"s{number}") for number in range(5))
+    assert not admitted(window, Stamp(NOW + 3_600_000, 1, 1), "ahead")
 
 
-def test_a_sender_whose_clock_is_behind_stays_as_long_as_it_speaks() -> None:
-    with Timings(senders_per_key=QUIET + 1):
-        window = ReplayWindow()
-        for number in range(3 * QUIET):
-            assert admitted(window, Stamp(NOW + number, 1, 1), f"s{number}")
-            assert admitted(window, Stamp(NOW - 3_600_000, number, 1), "behind")
+def test_a_sender_whose_clock_is_behind_stays_as_long_as_it_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_module, "SENDERS_PER_KEY", QUIET + 1)
+    window = ReplayWindow()
+    for number in range(3 * QUIET):
+        assert admitted(window, Stamp(NOW + number, 1, 1), f"s{number}")
+        assert admitted(window, Stamp(NOW - 3_600_000, number, 1), "behind")
 
 
-def test_what_a_sender_sent_before_it_was_forgotten_is_refused_after_it_came_back() -> None:
-    with Timings(senders_per_key=1):
-        window = ReplayWindow()
-        assert admitted(window, Stamp(NOW, 1, 1), "a")
-        assert admitted(window, Stamp(NOW + 1, 1, 1), "b")
-        assert admitted(window, Stamp(NOW + 2, 2, 1), "a")
-        assert not admitted(window, Stamp(NOW, 1, 1), "a")
+def test_what_a_sender_sent_before_it_was_forgotten_is_refused_after_it_came_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(window_module, "SENDERS_PER_KEY", 1)
+    window = ReplayWindow()
+    assert admitted(window, Stamp(NOW, 1, 1), "a")
+    assert admitted(window, Stamp(NOW + 1, 1, 1), "b")
+    assert admitted(window, Stamp(NOW + 2, 2, 1), "a")
+    assert not admitted(window, Stamp(NOW, 1, 1), "a")
 
 
 class Crowd(RuleBasedStateMachine):
@@ -191,7 +193,7 @@ class Crowd(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.before = limits.use(replace(limits.current, senders_per_key=self.most))
+        self.before, window_module.SENDERS_PER_KEY = window_module.SENDERS_PER_KEY, self.most
         self.window = ReplayWindow()
         self.time = NOW
         self.counter = 0
@@ -221,34 +223,36 @@ class Crowd(RuleBasedStateMachine):
         assert len(self.window) <= self.most
 
     def teardown(self) -> None:
-        limits.use(self.before)
+        window_module.SENDERS_PER_KEY = self.before
 
 
 TestCrowd = Crowd.TestCase
 TestCrowd.settings = settings(max_examples=many(150), stateful_step_count=60)
 
 
-def test_what_was_forgotten_of_a_sender_is_refused_and_what_is_newer_is_not() -> None:
-    with Timings(senders_per_key=1):
-        window = ReplayWindow()
-        stamp = Stamp(NOW, 1, 1)
-        assert admitted(window, stamp, "a")
-        assert admitted(window, stamp, "b")
-        assert not admitted(window, stamp, "a")
-        assert not admitted(window, stamp._replace(ms=NOW - 1), "c")
-        assert admitted(window, stamp._replace(ms=NOW + 1), "a")
+def test_what_was_forgotten_of_a_sender_is_refused_and_what_is_newer_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(window_module, "SENDERS_PER_KEY", 1)
+    window = ReplayWindow()
+    stamp = Stamp(NOW, 1, 1)
+    assert admitted(window, stamp, "a")
+    assert admitted(window, stamp, "b")
+    assert not admitted(window, stamp, "a")
+    assert not admitted(window, stamp._replace(ms=NOW - 1), "c")
+    assert admitted(window, stamp._replace(ms=NOW + 1), "a")
 
 
-def test_a_key_that_fills_its_room_takes_none_of_another() -> None:
-    with Timings(senders_per_key=2):
-        window = ReplayWindow()
-        stamp = Stamp(NOW, 1, 1)
-        assert admitted(window, stamp, "a")
-        for number in range(5):
-            admitted(window, stamp._replace(ms=NOW + number), f"s{number}", key_id="l")
-        assert len(window) == 3
-        assert not admitted(window, stamp, "a")
-        assert admitted(window, stamp._replace(ms=NOW - 1), "b")
+def test_a_key_that_fills_its_room_takes_none_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_module, "SENDERS_PER_KEY", 2)
+    window = ReplayWindow()
+    stamp = Stamp(NOW, 1, 1)
+    assert admitted(window, stamp, "a")
+    for number in range(5):
+        admitted(window, stamp._replace(ms=NOW + number), f"s{number}", key_id="l")
+    assert len(window) == 3
+    assert not admitted(window, stamp, "a")
+    assert admitted(window, stamp._replace(ms=NOW - 1), "b")
 
 
 def test_a_replay_is_told_with_its_sender() -> None:
@@ -264,15 +268,3 @@ def test_a_signature_is_accepted_once() -> None:
     seen.admit(b"two")
     with pytest.raises(ReplayedMessage, match="PZC00"):
         seen.admit(b"one")
-
-
-def test_only_the_last_signatures_are_remembered() -> None:
-    with Timings(signatures_per_key=3):
-        seen = SeenSignatures()
-        for number in range(4):
-            seen.admit(bytes([number]))
-        for number in (1, 2, 3):
-            with pytest.raises(ReplayedMessage):
-                seen.admit(bytes([number]))
-        seen.admit(bytes([0]))
-        assert len(seen._seen) == 3

@@ -137,23 +137,6 @@ def test_a_content_over_that_bound_is_refused_and_not_worth_a_wait() -> None:
     assert (ring.full, ring.refused) == (False, 1)
 
 
-def test_the_bytes_that_nobody_uses_have_a_bound(ring: Ring, timings: Callable[..., None]) -> None:
-    timings(free_bytes=2 << 20)
-    large = Ring(8)
-    for slot in [publish(large, "a", size=400_000) for _ in range(8)]:
-        large.end(slot.block, "a")
-    assert large.statistics()["blocks"] == 4
-    large.close()
-
-
-def test_three_free_blocks_are_kept_however_large_they_are(ring: Ring, timings: Callable[..., None]) -> None:
-    timings(free_bytes=1 << 16)
-    slots = [publish(ring, "a", size=400_000) for _ in range(4)]
-    for slot in slots:
-        ring.end(slot.block, "a")
-    assert {publish(ring, "a", size=400_000).block for _ in range(3)} == {slot.block for slot in slots[1:]}
-
-
 def test_a_free_block_that_was_not_used_lately_is_let_go(ring: Ring) -> None:
     for slot in [publish(ring, "a") for _ in range(3)]:
         ring.end(slot.block, "a")

@@ -7,14 +7,13 @@ import queue
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from pzc import AgentClosed
-from pzc.protocol import limits
-from pzc.transport.executor import Divisible, Executor, InOrder
+from pzc.transport.executor import CALLBACK_TURN, Divisible, Executor, InOrder
 
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import TIMEOUT, run_threads
@@ -233,27 +232,12 @@ def test_no_more_functions_stall_side_by_side_than_there_are_spare_threads(relie
             relieved.submit(each)
         relieved.submit(done.set)
         assert all(each.entered.wait(TIMEOUT) for each in gates)
-        assert not done.wait(10 * limits.current.callback_turn)
+        assert not done.wait(10 * CALLBACK_TURN)
         gates[0].opened.set()
         assert done.wait(TIMEOUT)
     finally:
         for each in gates:
             each.opened.set()
-
-
-def test_a_function_that_does_not_stall_runs_alone(timings: Callable[..., None]) -> None:
-    timings(callback_turn=TIMEOUT)
-    executor, gates = Executor("pzc-test", spare=2), (Gate(), Gate())
-    try:
-        for each in gates:
-            executor.submit(each)
-        assert gates[0].entered.wait(TIMEOUT)
-        assert not gates[1].entered.wait(0.05)
-        gates[0].opened.set()
-        assert gates[1].entered.wait(TIMEOUT)
-    finally:
-        gates[1].opened.set()
-        executor.close()
 
 
 @pytest.mark.parametrize("here", [False, True])

@@ -20,7 +20,6 @@ GOOD = {
     "PZC_KEYRING": ("/r", Path("/r")),
     "PZC_SER": ("pickle2", "pickle2"),
     "PZC_ACCEPT": (" PZC00 , PZC01,", ("PZC00", "PZC01")),
-    "PZC_SUITE": ("aes256-gmac", "aes256-gmac"),
     "PZC_SEAL": ("yes", True),
     "PZC_TIMEOUT": ("2.5", 2.5),
     "PZC_SINGLE_PORT": ("1", True),
@@ -42,7 +41,6 @@ DEFAULTS = {
     "PZC_KEYRING": None,
     "PZC_SER": "pickle",
     "PZC_ACCEPT": ("PZC01", "PZC00"),
-    "PZC_SUITE": None,
     "PZC_SEAL": False,
     "PZC_TIMEOUT": 30.0,
     "PZC_SINGLE_PORT": False,
@@ -66,8 +64,6 @@ BAD = [
     ("PZC_SER", "", "no serializer is called ''"),
     ("PZC_ACCEPT", "", "expected a comma-separated list out of PZC01, PZC00"),
     ("PZC_ACCEPT", "PZC01,PZC02", "expected a comma-separated list out of PZC01, PZC00"),
-    ("PZC_SUITE", "md5", "expected one of hmac-sha256, aes256-gmac, aes256-gcm"),
-    ("PZC_SUITE", "", "expected one of hmac-sha256"),
     ("PZC_TRANSPORT", "udp", "expected one of auto, "),
     ("PZC_SEAL", "maybe", "expected 1 or 0"),
     ("PZC_HIDE_TRACEBACK", "2", "expected 1 or 0"),
@@ -251,29 +247,6 @@ def test_settings_do_not_show_the_key() -> None:
     assert (
         active({"PZC_KEY": "topsecret, and long enough"}) == Key("topsecret, and long enough").secret.decode()
     )
-
-
-# --- suites ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("environ", "suite"),
-    [
-        ({}, None),
-        ({"PZC_SUITE": "aes256-gmac"}, "aes256-gmac"),
-        ({"PZC_SEAL": "1"}, "aes256-gcm"),
-        ({"PZC_SEAL": "1", "PZC_SUITE": "aes256-gcm"}, "aes256-gcm"),
-        ({"PZC_SEAL": "0", "PZC_SUITE": "hmac-sha256"}, "hmac-sha256"),
-    ],
-)
-def test_sealing_names_the_suite(environ: dict[str, str], suite: str | None) -> None:
-    assert Settings(environ, {}).suite() == suite
-
-
-@pytest.mark.parametrize("suite", ["hmac-sha256", "aes256-gmac"])
-def test_sealing_with_a_suite_that_cannot_is_refused(suite: str) -> None:
-    with pytest.raises(ConfigError, match=f"pzc.toml: suite for {suite}: leave one out"):
-        Settings({"PZC_SEAL": "1"}, {"suite": suite}).suite()
 
 
 # --- files -------------------------------------------------------------------------------------------

@@ -19,13 +19,15 @@ from functools import partial
 from typing import Any
 
 from ....delivery.policies import Policy
-from ....protocol import limits
 from ....protocol.errors import AgentClosed, PzcError
 from ....protocol.paths import Path
 from ...interfaces import Subscription
 from ..described import Entry
 from ..remote import RemoteObject
 from .threads import finished, start
+
+_COMPLETION = 0.5
+"""Seconds that a proxy which is not connected yet takes at most to say what members there are."""
 
 
 class Link:
@@ -59,7 +61,7 @@ class Link:
         """What the server tells of the members of something, within half a second; else nothing."""
         found = start(partial(self._members, path))
         with suppress(PzcError, TimeoutError):
-            return found.result(limits.current.completion)
+            return found.result(_COMPLETION)
         return {}
 
     def entry(self, path: Path) -> Entry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ....delivery.kept import MAX_BYTES
-from ....protocol import limits
 from ....protocol.errors import PolicyRefused, Refused
 from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Row, Run
 from ..declared import Declared
@@ -15,6 +14,10 @@ from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Subscriber
 from .subscribers import Subscribers
 from .topics import Advertised, Wanted
+
+_INTERESTS_PER_KEY = 2_000_000
+"""Topics and keys that the holders of one key want of one publisher, by links and mailboxes."""
+
 
 _Alike = tuple[str, Collection[str] | None]
 
@@ -133,11 +136,11 @@ class Answering:
             self._others = sum(
                 each.size for each in links if each is not subscriber and each.owner.key_id == key_id
             )
-        most = limits.current.interests_per_key
+        most = _INTERESTS_PER_KEY
         if self._others + size > most:
             raise Refused(
                 f"no room: this key has {self._others + subscriber.size} topics and keys here already "
-                f"(interests_per_key = {most}); ask for all keys, or close what is not read"
+                f"(at most {most}); ask for all keys, or close what is not read"
             )
 
     def _retain(self, wanted: Wanted) -> None:

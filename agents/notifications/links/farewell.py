@@ -17,11 +17,14 @@ from __future__ import annotations
 import math
 import time
 
-from ....protocol import limits
 from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Subscriber
 from .subscribers import Subscribers
 from .transports import PollTransport, UnixTransport
+
+_FAREWELL = 1.0
+"""Seconds that the stop of a publisher waits for the readers of its links."""
+
 
 TELLING = 0.25
 """Part of that time in which nothing but losses goes, behind what is on its way."""
@@ -32,7 +35,7 @@ _LOOK = 0.005
 
 def bid(subscribers: Subscribers) -> None:
     """Send what waits for the readers of a publisher's links; any thread but the I/O thread."""
-    timeout = limits.current.farewell
+    timeout = _FAREWELL
     deadline = time.monotonic() + timeout
     with subscribers.lock:
         owing = [subscriber for subscriber in subscribers.links.values() if _owes(subscriber)]

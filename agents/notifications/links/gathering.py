@@ -6,8 +6,14 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from ....protocol import limits
 from ....transport.loop import Loop
+
+_BURST_PAUSE = 50e-6
+"""Seconds from one publication to the next below which they may belong to a burst."""
+
+_BURST_PUBLICATIONS = 8
+"""Quick publications in succession after which more are gathered."""
+
 
 logger = logging.getLogger("pzc.links")
 
@@ -68,8 +74,8 @@ class BurstDetector:
 
     def begin(self, since: float) -> bool:
         """A publication that began then is about to be sent; True when it belongs to a burst."""
-        quick = self.quick = self.quick + 1 if since - self.returned < limits.current.burst_pause else 0
-        self.on = quick >= limits.current.burst_publications
+        quick = self.quick = self.quick + 1 if since - self.returned < _BURST_PAUSE else 0
+        self.on = quick >= _BURST_PUBLICATIONS
         return self.on
 
 

@@ -218,7 +218,7 @@ class Linking:
         subscribers = self._subscribers
         links = subscribers.live()
         of_key = [each for each in links if each.owner.key_id == owner.key_id]
-        by_key = len(of_key) >= limits.current.links_per_key
+        by_key = len(of_key) >= limits.current.links // 2
         crowd = of_key if by_key else links
         if (by_key or len(links) >= limits.current.links) and not self._looking.make_room(crowd):
             raise Refused(f"this {'key' if by_key else 'agent'} has {len(crowd)} links already")

@@ -16,6 +16,10 @@ from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Subscriber
 from .subscribers import Subscribers
 
+_MAIL_ADOPTION = 10.0
+"""Seconds for which a process that opens a named mailbox may ask for what is kept there."""
+
+
 logger = logging.getLogger("pzc.links")
 
 
@@ -66,7 +70,7 @@ class Looking:
     def _look_at_mailbox(self, subscriber: MailboxSubscriber, now: float) -> bool:
         subscribers, queue, unwanted = self._subscribers, subscriber.queue, 0
         with subscribers.lock:
-            if queue.has_orphans and now - subscriber.said_at > limits.current.mail_adoption:
+            if queue.has_orphans and now - subscriber.said_at > _MAIL_ADOPTION:
                 unwanted = queue.forget_others()
                 subscribers.routes.renew()
             over, kept = subscriber.is_over(now), queue.waiting + queue.unacknowledged

@@ -27,6 +27,7 @@ from ....protocol.records import Record, Records
 from ....shm.ring import Ring
 from ....shm.views import IN_TRANSIT
 from .mailbox_subscriber import MailboxSubscriber
+from .roster import MAIL_SUBSCRIPTIONS
 from .subscriber import Subscriber
 
 BYTES = 256 << 20
@@ -56,7 +57,7 @@ class Mailboxes:
         self._links = links
         self._shares = shares
         self._records = records
-        self._room = limits.current.mail_subscriptions
+        self._room = MAIL_SUBSCRIPTIONS
         self._named: dict[tuple[str, str], MailboxSubscriber] = {}
         self._tenures = self.shared = 0
 
@@ -95,7 +96,7 @@ class Mailboxes:
     def _check_room(self, owner: Identity) -> None:
         found = self.all()
         of_key = sum(each.owner.key_id == owner.key_id for each in found)
-        if len(found) >= limits.current.mailboxes or of_key >= limits.current.mailboxes_per_key:
+        if len(found) >= limits.current.mailboxes or of_key >= limits.current.mailboxes // 2:
             raise Refused(
                 "the mailbox was refused: its publisher has no room for one more, or for one more of this key"
             )

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
-from ....protocol import limits
+from ....transport.executor import CALLBACK_TURN
 from ....transport.loop import Loop
 
 logger = logging.getLogger("pzc.links")
@@ -63,7 +63,7 @@ class Reception:
 
     def on_ready(self) -> bool:
         """Something may have come; the receiver's thread. True: no other socket of the loop was touched."""
-        until = monotonic() + limits.current.callback_turn
+        until = monotonic() + CALLBACK_TURN
         try:
             while self._work():
                 if monotonic() >= until:

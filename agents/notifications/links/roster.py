@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from ....delivery.cursor import Gap
-from ....protocol import limits
 from ....protocol.errors import PolicyRefused
 from ....protocol.link_messages import Command, Row
 from ..callbacks import start
@@ -18,6 +17,10 @@ from ..shares import Come, Share
 from ..subscription import Subscription
 from .arrivals import Flow
 from .together import Together
+
+MAIL_SUBSCRIPTIONS = 1_000_000
+"""Topics and keys of one mailbox."""
+
 
 _MOST_KNOWN = 10_000
 
@@ -150,7 +153,7 @@ class Roster:
         """
         subscription, keys = share.subscription, _keys(share)
         with self._lock:
-            most = limits.current.mail_subscriptions
+            most = MAIL_SUBSCRIPTIONS
             if isinstance(share, MailboxShare) and self._keys + keys > most:
                 raise PolicyRefused(
                     f"a mailbox has at most {most} topics and keys, not {self._keys + keys}: ask for all keys"

@@ -25,7 +25,6 @@ from typing import Any
 
 from ....delivery.liveness import Liveness
 from ....delivery.meters import Meter
-from ....protocol import limits
 from ....protocol.errors import AgentClosed
 from ....protocol.records import Record, Records
 from ....shm.ring import BUFFERS, Ring
@@ -44,6 +43,13 @@ from .publication import Publication
 from .routes import SPARE, Routes
 from .subscriber import Subscriber
 from .transports import Transport
+
+_BURST_GATHERING = 500e-6
+"""Seconds that a message of a burst waits for others."""
+
+_MAIL_GATHERING = 0.02
+"""Seconds that an answer of a mailbox waits for more notifications."""
+
 
 logger = logging.getLogger("pzc.links")
 
@@ -96,8 +102,8 @@ class Subscribers:
         self.mailboxes = Mailboxes(self.lock, self.links, self._shares, records)
         self._closed = False
         self.bursts = BurstDetector()
-        self._gathering = FlushTimer(loop, lambda: limits.current.burst_gathering)
-        self._gathering_mail = FlushTimer(loop, lambda: limits.current.mail_gathering)
+        self._gathering = FlushTimer(loop, lambda: _BURST_GATHERING)
+        self._gathering_mail = FlushTimer(loop, lambda: _MAIL_GATHERING)
 
     # --- publishing ----------------------------------------------------------------------------------
 
@@ -187,7 +193,7 @@ class Subscribers:
             self._leave(publication.carriers, publication.large or not self.bursts.quick & LOOK - 1, now)
         else:
             for carrier in publication.carriers:
-                if not burst or carrier.is_due(now, limits.current.burst_gathering):
+                if not burst or carrier.is_due(now, _BURST_GATHERING):
                     carrier.flush()
                 elif carrier not in self._gathering.senders:
                     self._gathering.add(carrier)
@@ -202,7 +208,7 @@ class Subscribers:
 
     def _leave(self, carriers: Iterable[Carrier], look: bool, now: float) -> None:
         """Leave what a burst queued to the I/O thread, where that can keep up; ``look`` whether it is due."""
-        gathering, pause = self._gathering, limits.current.burst_gathering
+        gathering, pause = self._gathering, _BURST_GATHERING
         for carrier in carriers:
             if (look or not carrier.gathers) and carrier.is_due(now, pause):
                 if carrier.gathers and not carrier.is_behind():

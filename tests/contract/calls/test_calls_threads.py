@@ -13,7 +13,6 @@ from pzc import (
     Agent,
     CallTimeout,
     ConfigError,
-    PeerLost,
     Protocol,
     Proxy,
     PzcError,
@@ -21,9 +20,8 @@ from pzc import (
     Server,
     close,
 )
-from pzc.testing import Timings
 
-from tests.contract.rigs.supply import TIMEOUT, Supply, held
+from tests.contract.rigs.supply import TIMEOUT, Supply
 
 KEY = "a key that both sides know"
 
@@ -145,15 +143,6 @@ def test_an_on_request_that_answers_anything_else_leaves_the_connection_alive(an
         for _ in range(3):
             with pytest.raises(RemoteProtocolError):
                 proxy.note()
-
-
-def test_a_local_limit_of_futures_does_not_look_like_a_lost_peer(supply: Supply) -> None:
-    with Timings(deferred_calls=2), held(supply, timeout=1) as psu:
-        psu.voltage
-        futures = [psu.hold.future() for _ in range(4)]
-        errors = [future.exception(TIMEOUT) for future in futures[2:]]
-        assert all(isinstance(error, PzcError) for error in errors)
-        assert not any(isinstance(error, PeerLost) for error in errors)
 
 
 def test_a_closed_proxy_leaves_no_connection_behind(server: Server, supply: Supply) -> None:

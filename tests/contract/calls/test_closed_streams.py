@@ -10,7 +10,7 @@ import pytest
 
 from pzc import AgentClosed, Protocol, Proxy, Server, aio, close
 
-from tests.contract.rigs.calling import KEY, TIMEOUT
+from tests.contract.rigs.calling import TIMEOUT
 
 WAYS = {"unix": ("", "unix"), "tcp": ("", "tcp")}
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from pzc import Agent, CallTimeout, ConfigError, Protocol, Proxy, Server, close
-from pzc.protocol import Limits
 
 from tests.contract.rigs import rooms
 from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, served
@@ -72,7 +71,7 @@ def test_everything_of_an_affine_server_happens_in_the_thread_that_made_its_obje
 
 def quickened(proxy: Proxy) -> None:
     """Call until a call has proved to be quick."""
-    for _ in range(Limits().quick_proofs + 2):
+    for _ in range(5):
         assert proxy.step() == "done"
 
 
@@ -118,7 +117,7 @@ def test_a_method_may_call_another_server_of_its_process(moody: Moody, transport
             proxied(first.rep_endpoint, transport=transport, timeout=TIMEOUT) as outer,
         ):
             moody.other = inner.step
-            for _ in range(Limits().quick_proofs + 5):
+            for _ in range(8):
                 assert outer.relay() == "done"
 
 
@@ -129,12 +128,12 @@ def test_a_method_may_call_its_own_server_when_there_is_another_slot(moody: Mood
         proxied(server.rep_endpoint, transport=transport, timeout=TIMEOUT) as proxy,
     ):
         moody.other = proxy.step
-        for _ in range(Limits().quick_proofs + 5):
+        for _ in range(8):
             assert proxy.relay() == "done"
 
 
 def test_a_method_may_ask_its_own_server_what_is_answered_at_once(moody: Moody) -> None:
     with served(moody) as (server, proxy), Agent() as asking:
         moody.other = lambda: asking.request(server.rep_endpoint, "ping", TIMEOUT)
-        for _ in range(Limits().quick_proofs + 5):
+        for _ in range(8):
             assert proxy.relay() == "pong"

@@ -130,9 +130,8 @@ def test_a_caller_cancels_all_that_is_its_own_and_an_admin_what_is_anybodys(work
 
 @pytest.mark.parametrize("way", ["call", "future"])
 def test_a_call_over_tcp_that_is_late_says_that_it_runs_for_whom_and_since_when(
-    lone: Server, timings: Callable[..., None], way: str
+    lone: Server, way: str
 ) -> None:
-    timings(call_look=0.02)
     with proxied(lone.rep_endpoint, protocol=Protocol(KEY), timeout=1.0, transport="tcp") as proxy:
         with pytest.raises(CallTimeout, match=r"; work runs there for \w{8} since \d\d:\d\d:\d\d$"):
             proxy.work() if way == "call" else proxy.work.future().result(TIMEOUT)
@@ -165,7 +164,7 @@ def test_a_call_over_a_unix_socket_that_is_late_says_so_as_well() -> None:
 def test_a_call_that_was_given_up_and_goes_on_takes_no_later_call_of_its_process_with_it(
     client: Agent, timings: Callable[..., None], transport: str
 ) -> None:
-    timings(call_look=0.02, way_lost=0.1, silence=0.4)
+    timings(silence=0.4)
     gate = Gate()
     with Server(gate, protocol=Protocol(KEY)) as server:
         with proxied(server.rep_endpoint, protocol=Protocol(KEY), transport=transport) as proxy:

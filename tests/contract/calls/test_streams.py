@@ -24,7 +24,7 @@ from pzc import (
 )
 
 from tests.contract.rigs import scanners
-from tests.contract.rigs.calling import KEY, TIMEOUT, Gate, in_thread, proxied, served, until
+from tests.contract.rigs.calling import KEY, TIMEOUT, in_thread, proxied, served, until
 from tests.contract.rigs.scanners import Scanner
 
 scanning = scanners.scanning
@@ -77,29 +77,6 @@ def test_a_closed_stream_closes_its_generator_and_ends(scanning: tuple[Scanner, 
     assert scanner.closed.wait(TIMEOUT)
 
 
-class Crowded(Gate):
-    """Gives what stays there and is to be let go in its turn, and notes when that was."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.let_go: list[str] = []
-
-    def numbers(self) -> Iterator[int]:
-        try:
-            yield from range(10)
-        finally:
-            self._note()
-
-    def output(self) -> Output:
-        return Output(self._note)
-
-    def spare(self) -> Output:
-        return Output(lambda: None)
-
-    def _note(self) -> None:
-        self.let_go.append("in its turn" if self.opened.is_set() else "beside the call that ran")
-
-
 class Output:
     """Notes its end."""
 
@@ -108,34 +85,6 @@ class Output:
 
     def __del__(self) -> None:
         self._note()
-
-
-@pytest.mark.parametrize(
-    "give",
-    [lambda proxy: proxy.output(), lambda proxy: begun(proxy.numbers())],
-    ids=["an object", "a generator"],
-)
-def test_what_a_client_lets_go_is_let_go_in_its_turn_however_many_calls_wait(
-    give: Callable[[Any], Any], timings: Callable[..., None]
-) -> None:
-    crowded = Crowded()
-    with served(crowded) as (server, proxy):
-        spare, given = proxy.spare(), [give(proxy)]  # who holds nothing any more is soon taken for gone
-        running = proxy.wait.future()
-        assert crowded.entered.wait(TIMEOUT)
-        waiting = proxy.count.future()
-        until(lambda: server.statistics()["calls"]["waiting"] == 1)
-        timings(lane_waiting=1)
-        given.clear()
-        gc.collect()
-        for _ in range(2):  # behind the first of which it is told
-            with pytest.raises(Refused, match="no room"):
-                proxy.count.future().result(TIMEOUT)
-        crowded.opened.set()
-        assert (running.result(TIMEOUT), waiting.result(TIMEOUT)) == ("through", 2)
-        until(lambda: crowded.let_go)
-        assert crowded.let_go == ["in its turn"]
-        assert spare is not None
 
 
 def begun(stream: Any) -> Any:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pzc import Agent, Gap, drop, latest
+from pzc import Agent, Gap, drop
 
 from tests.contract.rigs import altered
 from tests.contract.rigs.altered import instead, is_note, published
@@ -165,23 +164,3 @@ def test_a_callback_may_close_its_subscription_and_subscribe(publisher: Elsewher
     assert done.get(timeout=TIMEOUT) == "subscribed"
     publisher.publish("u", "new")
     assert done.get(timeout=TIMEOUT) == "new"
-
-
-def test_a_quick_callback_with_a_small_inbox_gets_all_of_a_burst(
-    publisher: Elsewhere, reader: Agent, timings: Callable[..., None]
-) -> None:
-    # Also on a machine that is busy.
-    timings(quick_call=100.0, callback_turn=100.0, io_take_over=1.0)
-    got = Inbox()
-    small = reader.subscribe(publisher.rep_endpoint, "t", got, policy=latest(1))
-    for number in range(20):
-        publisher.publish("t", number)
-        assert got.next().content == number
-    assert small.is_quick
-    held = threading.Event()
-    reader.loop.call(lambda: held.wait(TIMEOUT))
-    for number in range(50):
-        publisher.publish("t", number)
-    held.set()
-    assert got.contents(50) == list(range(50))
-    assert small.dropped == 0

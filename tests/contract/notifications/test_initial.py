@@ -255,7 +255,7 @@ def test_an_agent_that_never_unpickles_does_not_begin_with_a_pickle() -> None:
 
 
 def test_an_encrypting_publisher_tells_it_encrypted() -> None:
-    sealed = Protocol(KEY, suite="aes256-gcm", accept=("PZC01",))
+    sealed = Protocol(KEY, seal=True, accept=("PZC01",))
     with Agent(protocol=sealed) as publisher, Agent(protocol=sealed) as reader:
         publisher.advertise("t", keep_last=True)
         publisher.publish("t", "kept")

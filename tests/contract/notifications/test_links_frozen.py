@@ -18,7 +18,7 @@ over_a_wire = pytest.mark.parametrize("way", OUTSIDE)
 LARGE = 200_000
 
 
-PATIENT = {"silence": 3600.0, "stalled": 0.3, "sign_of_life": 0.05, "link_look": 0.02}
+PATIENT = {"silence": 3600.0, "link_look": 0.02}
 """What is stalled is known soon, and comes back before it is lost, however slow this machine is."""
 
 
@@ -78,7 +78,7 @@ def test_a_publisher_that_stalled_and_comes_back_has_the_same_link_and_lost_noth
     assert publisher.ask("statistics")["counts"]["links_opened"] == 1
 
 
-SHORT = {"silence": 1.0, "sign_of_life": 0.1, "link_look": 0.05}
+SHORT = {"silence": 1.0, "link_look": 0.05}
 
 
 @over_a_wire

@@ -244,7 +244,7 @@ def test_what_was_published_before_a_stop_is_accounted_for(
     workers: Workers, policy: Policy, size: int
 ) -> None:
     many = 5_000 if size == 64 else 20
-    publisher, endpoint = workers.publisher(timings={"farewell": TIMEOUT})
+    publisher, endpoint = workers.publisher()
     reader = workers.start()
     reader.ask("subscribe", "s", endpoint, "t", policy, how="hash")
     publisher.ask("publish", "t", [size] * many)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import threading
 import tracemalloc
-from collections.abc import Callable
 from functools import partial
 from random import Random
 
 import psutil
 import pytest
 
-from pzc import Agent, Notification, PolicyRefused, Protocol, Subscription, mailbox
+from pzc import Agent, Notification, Protocol, Subscription, mailbox
 from pzc.testing import Timings
 
 from tests.contract.acceptance import acceptance
@@ -215,19 +214,6 @@ def test_whoever_resumes_a_named_mailbox_gets_all_its_keys() -> None:
             assert taken(again, 2 * len(MANY)) == [*reversed(MANY), *MANY]
             assert (again.received, again.dropped) == (2 * len(MANY), 0)
             wait_until(lambda: delivered(publisher) == 2 * len(MANY))
-
-
-def test_more_keys_than_a_mailbox_may_have_leave_other_subscriptions_as_they_are(
-    timings: Callable[..., None],
-) -> None:
-    timings(mail_subscriptions=20)
-    with publisher_and_reader() as (publisher, agent):
-        subscription = agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY[:10])
-        with pytest.raises(PolicyRefused, match="at most 20"):
-            agent.subscribe(publisher.rep_endpoint, "t", policy=POLICY, key=MANY)
-        publisher.publish("t", 0, key=MANY[9])
-        assert taken(subscription, 1) == [MANY[9]]
-        assert in_mailboxes(publisher) == [10]
 
 
 @acceptance("R2")

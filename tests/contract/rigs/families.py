@@ -91,4 +91,4 @@ def family(what: str, how: str, *given: str) -> Iterator[Family]:
 @pytest.fixture
 def patient(timings: Callable[..., None]) -> None:
     """Nobody is taken for dead because of silence."""
-    timings(silence=7200.0, stalled=3600.0)
+    timings(silence=7200.0)

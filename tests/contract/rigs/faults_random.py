@@ -13,7 +13,6 @@ from random import Random
 from typing import Any, TypeVar
 
 from pzc import CallTimeout, PeerLost, Protocol, Proxy, PzcError, Refused, batch, close, lock
-from pzc.protocol import Limits
 
 from tests.contract.rigs.calling import KEY, TIMEOUT
 from tests.contract.rigs.faults import Metronome, Mortal
@@ -213,7 +212,7 @@ class Client:
         promised: Any = self._ask("a call that goes on", lambda: later(number, 0.05))
         if promised is not None:
             # Nobody waits for an answer to it: what is waited for is a sign of life of the server.
-            limit = max(CALL_TIMEOUT, Limits().alive_timeout)
+            limit = max(CALL_TIMEOUT, 2.0)
             self._answer(number, self._ask("its result", lambda: promised.result(TIMEOUT), limit))
 
     def _batches(self) -> None:

@@ -20,7 +20,7 @@ TIMEOUT = 20.0
 ENDPOINTS = ["tcp://127.0.0.1:0", "ipc", "inproc"]
 
 QUICK: dict[str, Any] = {
-    "silence": 1.5, "stalled": 0.8, "sign_of_life": 0.1, "link_look": 0.05, "publisher_retry": 0.1,
+    "silence": 1.5, "link_look": 0.05, "publisher_retry": 0.1,
 }  # fmt: skip
 """Timings with which who is dead is known soon; a machine under load keeps them."""
 

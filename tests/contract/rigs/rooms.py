@@ -55,8 +55,7 @@ class Moody:
 
 
 @pytest.fixture
-def moody(timings: Callable[..., None]) -> Iterator[Moody]:
-    timings(quick_call=TIMEOUT)  # whatever a loaded machine makes of it
+def moody() -> Iterator[Moody]:
     made = Moody()
     yield made
     made.opened.set()
