@@ -6,7 +6,6 @@
     that the commit log names                yes
     another one, as of a batch in the middle no
     when there is no commit log              yes
-    of version 0.1, of a batch that is done  yes
     hidden, or in the stage                  no
 
 What a snapshot lists stays readable while a pipeline adds to the tables. Days that `backfill` makes anew are
@@ -31,7 +30,6 @@ from .decoding.arrays import arrays_in, digest_of
 from .decoding.values import decoded, read_blob
 from .recording.reading import batches
 from .schema import TABLES, folders, segments, stored
-from .tables import ledger
 from .tables.commit_log import listed
 from .tables.files import stored_files
 
@@ -188,9 +186,7 @@ class Tables(Mapping[str, ds.Dataset]):
     def _listed(self) -> dict[str, list[str]]:
         told, found = listed(self.directory), {name: list[str]() for name in TABLES}
         if told is None:
-            runs = ledger.done_runs(self.directory)
-            there = stored_files(self.directory, TABLES)
-            places = [place for place, path in there if ledger.is_done(path, runs)]
+            places = [place for place, _ in stored_files(self.directory, TABLES)]
         else:
             small = stored_files(self.directory, [name for name in TABLES if not folders(name)])
             places = [*sorted(told.places), *(place for place, _ in small)]
