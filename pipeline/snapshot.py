@@ -57,7 +57,7 @@ class Tables(Mapping[str, ds.Dataset]):
 
     Attributes:
         directory: the same, absolute.
-        journal: where `array` finds large arrays; None when the rows did not come out of a journal.
+        journal: where `array` finds large arrays; None when that is not known.
 
     Raises:
         JournalError: when there are no tables, or they are of a newer form; says what to do.
@@ -164,7 +164,7 @@ class Tables(Mapping[str, ds.Dataset]):
             if digest_of(listed) == digest:  # not so for whole numbers of many digits
                 return listed
         if self.journal is None:
-            raise JournalError("the array is in no journal: its row came out of a mailbox")
+            raise JournalError("the journal of these tables is not known: give it to pzc.tables")
         try:
             found = _array_in(self.journal, row["recorder"], row["offset"], path)
         except FileNotFoundError:  # its blob

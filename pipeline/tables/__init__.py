@@ -3,7 +3,7 @@
 ::
 
     run.py                tables that follow a journal, and days of them made anew
-    spool.py              what comes out of mailboxes, on its way into tables
+    follow.py             tables of what agents publish: a recorder and a run in one process
     batches.py            one batch of segments into the tables, exactly once
     committer.py          the folder of tables, as the one process that writes it works on it
     commit_log.py         which files the tables are made of; a log that is appended to

@@ -240,3 +240,21 @@ def test_top_shows_an_agent_that_appears_later() -> None:
             "top", "--every", "0.1", "--json", environment={"PZC_PEERS": None}, meanwhile=appear
         )
     assert outcome.status == 130, outcome.err
+
+
+@pytest.mark.parametrize(
+    ("job", "option", "instead"),
+    [
+        ("run", "--window", "select * from windows"),
+        ("run", "--lateness=5", "select * from windows"),
+        ("run", "--source", "pzc pipeline follow"),
+        ("follow", "--max-rows", "--max-files"),
+    ],
+)
+def test_an_option_that_was_removed_is_named_with_what_replaces_it(
+    job: str, option: str, instead: str
+) -> None:
+    outcome = command("pipeline", job, "one", "two", option, "5")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"{option.partition('=')[0]} does not exist any more" in outcome.err
+    assert instead in " ".join(outcome.err.split())
