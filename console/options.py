@@ -7,9 +7,10 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from ..protocol.shown import hint
@@ -45,6 +46,8 @@ class Parser(argparse.ArgumentParser):
     """A parser that tells the nearest right word for a wrong one."""
 
     _jobs: Any = None
+    replaced: Mapping[str, str] = MappingProxyType({})
+    """Options that this command does not have any more, and what to use in their place."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """See `argparse.ArgumentParser`; what was given is kept for `error`."""
@@ -85,26 +88,27 @@ class Parser(argparse.ArgumentParser):
             and each[:2] not in short
         ]  # fmt: skip
         if wrong and "--" not in wrong:
-            return _refusal(wrong, known)
+            return self._refusal(wrong)
         spare = [each.metavar for each in self._actions if each.nargs in ("?", "*")]
         needed = [name for name in names if name not in spare and not name.startswith("[")]
         return f"{' and '.join(needed)} {'is' if len(needed) == 1 else 'are'} missing"
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """As `error`, for words that mean nothing here."""
-        self.error(_refusal(words, self.options()))
+        self.error(self._refusal(words))
 
     def options(self) -> list[str]:
         """Its long options."""
         return sorted(each for each in self._option_string_actions if each.startswith("--"))
 
-
-def _refusal(words: Sequence[str], known: Iterable[str]) -> str:
-    wrong = words[0].partition("=")[0]
-    near = f": {hint(wrong, known)}" if wrong.startswith("-") else ""
-    if _VALUE.match(wrong):
-        near += "; a value that begins with - stands behind --"
-    return f"unrecognized arguments: {' '.join(words)}{near}"
+    def _refusal(self, words: Sequence[str]) -> str:
+        wrong = words[0].partition("=")[0]
+        if wrong in self.replaced:
+            return f"{wrong} does not exist any more: {self.replaced[wrong]}"
+        near = f": {hint(wrong, self.options())}" if wrong.startswith("-") else ""
+        if _VALUE.match(wrong):
+            near += "; a value that begins with - stands behind --"
+        return f"unrecognized arguments: {' '.join(words)}{near}"
 
 
 def seconds(text: str) -> float:

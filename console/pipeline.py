@@ -10,19 +10,19 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..delivery.policies import WHEN_FULL
+from ..delivery.interests import ALL
+from ..delivery.policies import WHEN_FULL, Policy, mailbox
 from ..protocol.errors import ConfigError
 from ..protocol.shown import plain
 from ..transport.settings import load
 from .options import Commands, add_command, add_every, add_json, positive, seconds
 from .output import say, write, write_json, write_sentence, write_told
 from .tables import write_table
-from .targets import UsageError
+from .targets import UsageError, split_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..pipeline.source.options import Options
     from ..pipeline.spark.workers import SparkWorkers
     from ..pipeline.tables.batches import Settings
 
@@ -31,6 +31,14 @@ MAX_FILES = 64
 DUCKDB, SPARK = "duckdb", "spark"
 ENGINES = (DUCKDB, SPARK)
 ROWS = 1000
+
+_WINDOWS = 'ask for them afterwards: pzc sql "select * from windows" --tables TABLES'
+_REPLACED = {
+    "--window": _WINDOWS,
+    "--lateness": _WINDOWS,
+    "--source": "use pzc pipeline follow AGENTS TABLES",
+    "--max-rows": "use --max-files",
+}
 
 
 def add_commands(commands: Commands) -> None:
@@ -65,7 +73,7 @@ def add_commands(commands: Commands) -> None:
 
 def _add_pipeline(commands: Commands) -> None:
     group = add_command(
-        commands, "pipeline", run_pipeline, "make verified tables of a journal or of mailboxes",
+        commands, "pipeline", run_pipeline, "make verified tables of a journal or of agents",
         "pzc pipeline run /data/journal /data/tables\n"
         "  pzc pipeline follow 'psu,cam*/image' /data/tables\n"
         "  pzc pipeline backfill /data/journal /data/tables --from 2026-01-01 --to 2026-01-31",
@@ -76,12 +84,8 @@ def _add_pipeline(commands: Commands) -> None:
         "pzc pipeline run /data/journal /data/tables --limits limits.toml\n"
         "  pzc pipeline run /data/journal /data/tables --once",
     )  # fmt: skip
-    run.add_argument(
-        "--max-files", type=positive, default=MAX_FILES, metavar="N",
-        help=f"segments of one batch at most, default {MAX_FILES}",
-    )  # fmt: skip
     follow = add_command(
-        jobs, "follow", run_follow, "keep tables up to date with the mailboxes of agents, until Ctrl-C",
+        jobs, "follow", run_follow, "record agents, and keep tables up to date with that, until Ctrl-C",
         "pzc pipeline follow 'psu,cam*/image' /data/tables --name archive",
     )  # fmt: skip
     follow.add_argument(
@@ -114,10 +118,15 @@ def _add_pipeline(commands: Commands) -> None:
             help="of this package, sent to a cluster's workers; default: it is installed on every node",
         )  # fmt: skip
         add_json(parser)
+        parser.replaced = _REPLACED
 
 
 def _add_going_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="end when all that is there now is in the tables")
+    parser.add_argument(
+        "--max-files", type=positive, default=MAX_FILES, metavar="N",
+        help=f"segments of one batch at most, default {MAX_FILES}",
+    )  # fmt: skip
     add_every(parser, "looks for something new")
     parser.add_argument(
         "--keep-days", type=positive, metavar="D",
@@ -130,19 +139,20 @@ def _add_going_on(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_mailbox(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", help="of the mailboxes; default one that belongs to TABLES")
+    parser.add_argument("--journal", type=Path, metavar="DIR", help="to write; default TABLES/.journal")
+    parser.add_argument("--name", help="of recorder and mailboxes; default one that belongs to TABLES")
     parser.add_argument("--topics", metavar="T,T", help="of the agents that name none; default all")
-    for option, kind, unit, what in (
-        ("--max-rows", positive, "N", "rows of one batch at most, default 100000"),
-        ("--mailbox-messages", positive, "N", "that each agent keeps at most, default 200000"),
-        ("--mailbox-bytes", positive, "N", "likewise, default 512 MiB"),
-        ("--keep", seconds, "S", "seconds that a mailbox stays which nobody reads, default 3600"),
-        ("--timeout", seconds, "S", "seconds for what the mailboxes hold to come, with --once; default 30"),
+    for option, kind, unit, default, what in (
+        ("--mailbox-messages", positive, "N", 200_000, "that each agent keeps at most, default 200000"),
+        ("--mailbox-bytes", positive, "N", 512 << 20, "likewise, default 512 MiB"),
+        ("--keep", seconds, "S", 3600.0, "seconds that a mailbox stays which nobody reads, default 3600"),
+        ("--timeout", seconds, "S", 30.0, "for what the mailboxes hold to come, with --once; default 30"),
     ):
-        parser.add_argument(option, type=kind, metavar=unit, help=what)
+        parser.add_argument(option, type=kind, metavar=unit, default=default, help=what)
     parser.add_argument(
-        "--when-full", choices=WHEN_FULL, help=f"what an agent does with a full one, default {WHEN_FULL[0]}"
-    )
+        "--when-full", choices=WHEN_FULL, default=WHEN_FULL[0],
+        help=f"what an agent does with a full one, default {WHEN_FULL[0]}",
+    )  # fmt: skip
 
 
 def _add_master(parser: argparse.ArgumentParser, default: str | None = MASTER) -> None:
@@ -175,48 +185,53 @@ def run_pipeline(args: argparse.Namespace) -> int:
 
 def run_follow(args: argparse.Namespace) -> int:
     """``pzc pipeline follow``."""
-    options = _mailboxes(args)
-    with _going_on(args, None) as how:
-        from ..pipeline.tables.spool import follow
+    from ..pipeline.tables.follow import FOLDER, follow
 
-        follow(options, args.tables, **how)
+    sources, policy = _sources(args), _mailbox(args)
+    journal = args.journal or args.tables / FOLDER
+    if not args.json:
+        say(f"records {args.origin} in {journal} as {policy.durable}")
+    with _going_on(args, journal) as how:
+        follow(sources, journal, args.tables, policy, drain=args.timeout, **how)
     return 0
 
 
 @contextmanager
-def _going_on(args: argparse.Namespace, journal: Path | None) -> Generator[dict[str, Any]]:
+def _going_on(args: argparse.Namespace, journal: Path) -> Generator[dict[str, Any]]:
     """What runs that follow something have in common."""
     with _work(args, journal) as (workers, settings), _announcer(args.limits) as announcer:
         from ..pipeline.tables.run import Pace
         from .following import Progress
 
         progress = Progress(args.json, announcer)
-        files: int = getattr(args, "max_files", MAX_FILES)
-        pace = Pace(args.every, args.once, files, keep_days=args.keep_days)
+        pace = Pace(args.every, args.once, args.max_files, keep_days=args.keep_days)
         yield {"settings": settings, "workers": workers, "on_batch": progress.show, "pace": pace}
         progress.end()
 
 
-def _mailboxes(args: argparse.Namespace) -> Options:
+def _sources(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """Agents and topics."""
     if Path(args.origin).is_dir() or args.origin.startswith(("/", ".")):
         raise UsageError(
             f"follow reads no directory: name agents in place of {args.origin}, as 'psu,cam*/image' (an "
             "agent that is called like a directory is NAME/*)"
         )
-    from ..pipeline.source.options import read_options
-    from ..pipeline.tables.spool import mailbox_name
+    topics = _listed(args.topics or ALL)
+    named = list(map(split_source, _listed(args.origin)))
+    if not named:
+        raise UsageError("no agent is named")
+    return [(agent, each) for agent, topic in named for each in ([topic] if topic else topics)]
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _mailbox(args: argparse.Namespace) -> Policy:
+    from ..pipeline.tables.follow import mailbox_name
 
     name = args.name or mailbox_name(args.tables)
-    given = {
-        "agents": args.origin, "name": name, "topics": args.topics, "maxRowsPerBatch": args.max_rows,
-        "mailboxMessages": args.mailbox_messages, "mailboxBytes": args.mailbox_bytes, "keep": args.keep,
-        "timeout": args.timeout, "whenFull": args.when_full,
-    }  # fmt: skip
-    said = {key: str(value) for key, value in given.items() if value is not None}
-    options = read_options(said, streaming=True)
-    if not args.json:
-        say(f"reads {args.origin} as mailbox {name}")
-    return options
+    return mailbox(args.mailbox_messages, args.mailbox_bytes, args.when_full, name, args.keep)
 
 
 @contextmanager
@@ -253,16 +268,16 @@ def run_backfill(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _work(args: argparse.Namespace, journal: Path | None) -> Generator[tuple[SparkWorkers, Settings]]:
+def _work(args: argparse.Namespace, journal: Path) -> Generator[tuple[SparkWorkers, Settings]]:
     from ..pipeline.alarm_rules import checked_rules
     from ..pipeline.decoding.decode import make_decoder
     from ..pipeline.recording.reading import check_journal
     from ..pipeline.tables.batches import Settings
 
-    if journal is not None:
+    if args.job != "follow":  # which makes one
         check_journal(journal)  # what is wrong is said before Spark takes its seconds
-        if journal.resolve() == args.tables.resolve():
-            raise UsageError(f"{args.tables} is the journal: name another folder for the tables")
+    if journal.resolve() == args.tables.resolve():
+        raise UsageError(f"{args.tables} is the journal: name another folder for the tables")
     rules = checked_rules(args.limits, everything=getattr(args, "publish_alarms", False))
     decoder = make_decoder(load().keyring(), journal=journal)
     with _workers(args) as workers:

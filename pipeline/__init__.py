@@ -12,7 +12,6 @@
     decoding/    rows verified and decoded
     spark/       session, cluster, tasks
     tables/      tables that follow a journal, exactly once
-    source/      mailboxes read by Spark without a journal
     reporting/   the report
 
 Needs the extra ``pzc[pipeline]``; Spark needs Java 17 or newer as well.

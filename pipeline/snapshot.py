@@ -6,7 +6,6 @@
     that the commit log names                yes
     another one, as of a batch in the middle no
     when there is no commit log              yes
-    of version 0.1, of a batch that is done  yes
     hidden, or in the stage                  no
 
 What a snapshot lists stays readable while a pipeline adds to the tables. Days that `backfill` makes anew are
@@ -31,7 +30,6 @@ from .decoding.arrays import arrays_in, digest_of
 from .decoding.values import decoded, read_blob
 from .recording.reading import batches
 from .schema import TABLES, folders, segments, stored
-from .tables import ledger
 from .tables.commit_log import listed
 from .tables.files import stored_files
 
@@ -59,7 +57,7 @@ class Tables(Mapping[str, ds.Dataset]):
 
     Attributes:
         directory: the same, absolute.
-        journal: where `array` finds large arrays; None when the rows did not come out of a journal.
+        journal: where `array` finds large arrays; None when that is not known.
 
     Raises:
         JournalError: when there are no tables, or they are of a newer form; says what to do.
@@ -166,7 +164,7 @@ class Tables(Mapping[str, ds.Dataset]):
             if digest_of(listed) == digest:  # not so for whole numbers of many digits
                 return listed
         if self.journal is None:
-            raise JournalError("the array is in no journal: its row came out of a mailbox")
+            raise JournalError("the journal of these tables is not known: give it to pzc.tables")
         try:
             found = _array_in(self.journal, row["recorder"], row["offset"], path)
         except FileNotFoundError:  # its blob
@@ -188,9 +186,7 @@ class Tables(Mapping[str, ds.Dataset]):
     def _listed(self) -> dict[str, list[str]]:
         told, found = listed(self.directory), {name: list[str]() for name in TABLES}
         if told is None:
-            runs = ledger.done_runs(self.directory)
-            there = stored_files(self.directory, TABLES)
-            places = [place for place, path in there if ledger.is_done(path, runs)]
+            places = [place for place, _ in stored_files(self.directory, TABLES)]
         else:
             small = stored_files(self.directory, [name for name in TABLES if not folders(name)])
             places = [*sorted(told.places), *(place for place, _ in small)]

@@ -38,7 +38,6 @@
     │   └── OperationRefused (TypeError)    the object does not support that
     ├── RemoteError (RuntimeError)          a remote exception that cannot be rebuilt here
     ├── JournalError (OSError)              a journal that cannot be written or read
-    ├── RowsMissing (LookupError)           notifications that a query has planned to read and nobody has
     └── MissingRequirement (ImportError)    an optional package or program is not installed
 
 ``Local…`` means your call was wrong, ``Remote…`` that theirs was (the split follows h11).
@@ -241,10 +240,6 @@ class RemoteError(PzcError, RuntimeError):
 
 class JournalError(PzcError, OSError):
     """A journal cannot be written or read."""
-
-
-class RowsMissing(PzcError, LookupError):
-    """Notifications that a Spark query has planned to read, and that nobody has any more."""
 
 
 class MissingRequirement(PzcError, ImportError):

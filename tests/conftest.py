@@ -47,7 +47,6 @@ WHEEL = frozenset({
     "pipeline/test_plots.py",
     "pipeline/test_replay.py",
     "pipeline/test_session.py",
-    "pipeline/test_source_parent.py",
 })  # fmt: skip
 """Files whose tests are run against the wheel as well: they start every kind of process and read every kind of
 file that comes with the package. What the others prove of a checkout holds for the same files elsewhere."""

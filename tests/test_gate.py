@@ -10,7 +10,7 @@ import psutil
 
 from tests import scheduling
 from tests.gate import ended
-from tests.pipeline.source_rig import await_
+from tests.pipeline.publishers import await_
 
 HANGING = """
 import os, subprocess, threading

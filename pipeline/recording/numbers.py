@@ -123,7 +123,7 @@ class Numbers:
 
 
 def origin_of(footer: Mapping[bytes, bytes] | None) -> str:
-    """`Numbers.origin` as the footer of a segment tells it; empty in a journal that version 0.1 began."""
+    """`Numbers.origin` as the footer of a segment tells it; empty where it tells none."""
     return (footer or {}).get(ORIGIN, b"").decode(errors="replace")
 
 

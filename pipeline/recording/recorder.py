@@ -68,7 +68,6 @@ class Recorder:
         keep_bytes: most bytes of segments and blobs, beyond which the oldest are removed; default no limit.
         policy: default a mailbox of the recorder's name (`mailbox_of`), and drop(20 000) where that is
             refused; ``drop`` or ``latest`` for all.
-        hold: whether publishers are to keep what they have, for another reason than this memory.
         journal_options: as `Journal`, such as ``max_bytes`` and ``max_age``.
 
     Attributes:
@@ -95,12 +94,10 @@ class Recorder:
         keep_seconds: float | None = None,
         keep_bytes: int | None = None,
         policy: Policy | None = None,
-        hold: Callable[[], bool] = lambda: False,
         **journal_options: Any,
     ) -> None:
         self.recorded = 0
         self.lost = 0
-        self._hold = hold
         self.journal = Journal(directory, recorder=name, on_durable=self._on_durable, **journal_options)
         home = self.journal.directory
         self.gaps = GapLog(home, name)
@@ -163,8 +160,8 @@ class Recorder:
 
     @property
     def paused(self) -> bool:
-        """Publishers are to keep what they have: the memory is half full, or they are held up."""
-        return self._full or self._hold()
+        """Publishers are to keep what they have: the memory is half full."""
+        return self._full
 
     def take(self, burst: Burst) -> None:
         """Take messages; acknowledged when they are durable, as some may be that come again."""

@@ -36,9 +36,6 @@ MOMENT = 1.0
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
-CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""How one machine writes checkpoints: Spark's own way runs eight more programs for each of their files."""
-
 _INSTALL_JAVA = (
     "Spark needs Java 17 or newer. Debian and Ubuntu: sudo apt install openjdk-17-jre-headless; "
     "Fedora: sudo dnf install java-21-openjdk-headless; macOS: brew install openjdk@17; "
@@ -216,5 +213,4 @@ def _local(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores(master)),
         "spark.default.parallelism": str(cores(master)),
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
     }

@@ -3,11 +3,10 @@
 ::
 
     run.py                tables that follow a journal, and days of them made anew
-    spool.py              what comes out of mailboxes, on its way into tables
+    follow.py             tables of what agents publish: a recorder and a run in one process
     batches.py            one batch of segments into the tables, exactly once
     committer.py          the folder of tables, as the one process that writes it works on it
     commit_log.py         which files the tables are made of; a log that is appended to
-    ledger.py             what version 0.1 had in its place
     state.py              what the tables hold of each publisher: the fold of the commit log
     again.py              rows of files: the state counted anew, staged files without copies
     small.py              tables of one file

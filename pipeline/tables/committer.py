@@ -26,7 +26,6 @@ import msgspec
 from ...protocol.errors import JournalError
 from ..arrow import pa, pq
 from ..storage import Storage, lock_file, make_private
-from . import ledger
 from .again import recount
 from .commit_log import FOLDER, Commit, CommitLog, unreadable
 from .files import described, stored_files
@@ -106,7 +105,6 @@ class Committer:
         self.stage = root / STAGE
         self.was_killed = (self.stage / _ATTEMPT).exists()
         try:
-            ledger.remove(root, storage)
             self.clear()
             self._remove_unnamed()
             self._small.changed(self.state)
@@ -223,9 +221,10 @@ def _folded(root: Path, content: bytes, commits: Iterable[Commit]) -> State:
 
 
 def _begun(root: Path, workers: Workers) -> tuple[State, list[File]]:
-    """State and files of tables without a commit log: new ones, of version 0.1, or it was lost."""
-    runs = ledger.done_runs(root)
-    files = [_file(root, place) for place, path in stored_files(root, ROWS) if ledger.is_done(path, runs)]
+    """State and files of tables without a commit log: new ones, or it was lost."""
+    if (root / "pipeline.ledger").exists():  # its folder has files of batches that were killed
+        raise JournalError(f"{root} has tables of version 0.1: have the journal made into a new folder")
+    files = [_file(root, place) for place, _ in stored_files(root, ROWS)]
     if not files:
         return State(), []
     log.warning("the tables in %s have no commit log, it is counted anew", root)

@@ -15,11 +15,10 @@ import datetime
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import JournalError
 from ..recording.flush import flush
@@ -29,15 +28,11 @@ from ..storage import Storage
 from .again import keep_counts, recount
 from .batches import Batch, Settings, Stage
 from .committer import Committer, claimed
-from .interval_set import IntervalSet
 from .maintenance import Maintenance
 from .origins import others
 from .summary import Damage, File, Report
 from .unread import SETTLE, Segment, Unread, describe, origins_of
 from .work import Workers
-
-if TYPE_CHECKING:
-    from ..source.spool import Spool
 
 log = logging.getLogger("pzc.pipeline")
 
@@ -62,7 +57,6 @@ class Pace:
         every: seconds between two looks for something new.
         once: end when all that is there is in the tables, what recorders have in memory included.
         max_files: segments of one batch at most.
-        max_rows: of a batch, but for those of its last segment; None for no bound.
         stop: ends the run, behind the batch that it is at.
         settle: seconds for which a segment without an end is waited for.
         keep_days: days of receipt that are kept beside today's; None keeps all.
@@ -71,7 +65,6 @@ class Pace:
     every: float = EVERY
     once: bool = False
     max_files: int = MAX_FILES
-    max_rows: int | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     settle: float = SETTLE
     keep_days: int | None = None
@@ -130,20 +123,17 @@ def keep_up(
     settings: Settings,
     on_batch: Callable[[Batch], object],
     pace: Pace,
-    spool: Spool | None = None,
+    check: Callable[[], object] = lambda: None,
 ) -> None:
-    """As `run`, for open tables; segments of a spool are removed when their rows are in the tables."""
-    following = _Following(journal, committer, settings, pace, "" if spool is not None else str(journal))
+    """As `run`, for open tables; ``check`` raises what ends the run."""
+    following = _Following(journal, committer, settings, pace)
     maintenance = Maintenance(committer, pace.keep_days, time.time())
-    _drop_stored(spool, committer.state.offsets)
     ended = False
     while not ended and not pace.stop.is_set():
-        if spool is not None:
-            spool.check()
+        check()
         committer.workers.check()
         made = following.take()
         if made is not None:
-            _drop_stored(spool, committer.state.offsets)
             on_batch(made)
         if maintenance.work(time.time()) or made is not None:
             continue
@@ -154,19 +144,11 @@ def keep_up(
     committer.tell(at_once=True)
 
 
-def _drop_stored(spool: Spool | None, done: Mapping[str, IntervalSet]) -> None:
-    """Remove the segments of a spool whose offsets, by recorder, are in the commit log."""
-    if spool is not None:
-        spool.remove(lambda name, first, last: done.get(name, IntervalSet()).covers(first, last))
-
-
 class _Following:
-    """Batches of one run; tables are told of their journal, or of none that stays, by ``told``."""
+    """Batches of one run."""
 
-    def __init__(
-        self, journal: Path, committer: Committer, settings: Settings, pace: Pace, told: str
-    ) -> None:
-        self._committer, self._settings, self._told = committer, settings, told
+    def __init__(self, journal: Path, committer: Committer, settings: Settings, pace: Pace) -> None:
+        self._committer, self._settings, self._journal = committer, settings, str(journal)
         self._unread, self._pace = Unread(journal, pace.settle), pace
         self._number, self._careful = 0, committer.was_killed
         self.unsettled = False
@@ -175,8 +157,7 @@ class _Following:
         """The next batch; None when there is nothing new."""
         began, committer = time.monotonic(), self._committer
         state = committer.state
-        pace = self._pace
-        found = self._unread.look(state, pace.max_files, time.time(), pace.max_rows)
+        found = self._unread.look(state, self._pace.max_files, time.time())
         self.unsettled = found.unsettled
         if not found.segments and not found.damaged:
             return None
@@ -191,7 +172,7 @@ class _Following:
             stage.leave_out_copies(state)
         commit = stage.commit(found.damaged)
         commit.origins = found.origins
-        commit.journal = None if state.journal == self._told else self._told
+        commit.journal = None if state.journal == self._journal else self._journal
         tell_damage(commit.damaged)
         committer.commit(commit)
         made = stage.batch(self._number, state, commit, time.monotonic() - began)

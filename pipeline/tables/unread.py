@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -87,7 +86,7 @@ class Unread:
         self._waiting = deque[Segment]()
         self._judged_again: dict[str, int] = {}
 
-    def look(self, state: State, most: int, now: float, rows: int | None = None) -> Found:
+    def look(self, state: State, most: int, now: float) -> Found:
         """Segments with rows that were not handled, the earliest first.
 
         Args:
@@ -95,7 +94,6 @@ class Unread:
                 again.
             most: segments to give at most.
             now: Unix seconds.
-            rows: after which no further segment is given; None for no bound.
 
         Raises:
             JournalError: when the journal cannot be listed, or a segment is of a newer form.
@@ -106,11 +104,9 @@ class Unread:
         if not self._waiting:
             unsettled, done, new = self._list(state, now, bad)
         given: list[Segment] = []
-        room = sys.maxsize if rows is None else rows
-        while self._waiting and len(given) < most and room > 0:
+        while self._waiting and len(given) < most:
             each = self._waiting.popleft()
             given.append(each)
-            room -= each.rows
             self._passed.add(Path(each.path).name)
         return Found(given, bad, unsettled, done, new)
 

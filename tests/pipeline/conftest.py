@@ -22,7 +22,7 @@ from pzc.protocol.signing import Suite
 from pzc.testing import FakeClock
 
 from tests.contract.rigs.processes import Forge
-from tests.pipeline.source_rig import Publishers
+from tests.pipeline.publishers import Publishers
 
 START = 1_700_000_000_000
 

@@ -16,7 +16,7 @@ from random import Random
 
 import psutil
 
-from tests.pipeline.source_rig import await_
+from tests.pipeline.publishers import await_
 
 LONGEST = 240.0
 """Seconds that anything may take on a busy machine."""

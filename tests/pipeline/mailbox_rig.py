@@ -1,4 +1,4 @@
-"""Tables that are made straight from the mailboxes of publishers; all work is done in this process."""
+"""Tables of what publishers publish, by a recorder and a run; all work is done in this process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pzc import Agent, Protocol
+from pzc import Agent, Policy, Protocol, mailbox
 from pzc.pipeline.decoding.decode import Decoder
-from pzc.pipeline.source.options import Options, read_options
 from pzc.pipeline.tables.batches import Batch, Settings
-from pzc.pipeline.tables.spool import QUICK, follow
+from pzc.pipeline.tables.follow import FOLDER, follow
+from pzc.pipeline.tables.run import Pace
 from pzc.pipeline.tables.work import Inline
 from pzc.protocol.codec import Message
 from pzc.protocol.keyring import Keyring
@@ -23,7 +23,7 @@ from pzc.protocol.keyring import Keyring
 from tests.contract.rigs import tables
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.processes import Hand
-from tests.pipeline.source_rig import PATIENCE, await_
+from tests.pipeline.publishers import PATIENCE, await_
 
 NAME = "tables"
 """Of the mailboxes."""
@@ -52,30 +52,30 @@ class Picky(Decoder):
 class Post:
     """A folder of tables that some publishers fill."""
 
-    def __init__(self, tables: Path, *hands: Hand, **options: object) -> None:
-        self.tables = tables
-        self.agents = ",".join(hand.ask("endpoint") for hand in hands)
-        self._given = {"agents": self.agents, "name": NAME} | {k: str(v) for k, v in options.items()}
+    def __init__(self, tables: Path, *hands: Hand, messages: int = 10_000) -> None:
+        self.tables, self.journal = tables, tables / FOLDER
+        self.agents = [hand.ask("endpoint") for hand in hands]
+        self.policy: Policy = mailbox(messages, name=NAME)
         self.made: list[Batch] = []
-
-    @property
-    def options(self) -> Options:
-        return read_options(self._given, streaming=True)
 
     def open(self) -> None:
         """Open the mailboxes, as a run before would have done."""
-        options = self.options
         with Agent(protocol=Protocol(KEY)) as agent:
-            for publisher, topic in options.targets:
-                agent.subscribe(publisher, topic, ignore, policy=options.policy, raw=True, manual_ack=True)
+            for publisher in self.agents:
+                agent.subscribe(publisher, "*", ignore, policy=self.policy, raw=True, manual_ack=True)
 
     def follow(
         self, key: str = KEY, decoder: type[Decoder] = Decoder, on_batch: Any = None, **how: Any
     ) -> None:
         storage = how.pop("storage", None)
-        pace = replace(QUICK, **{name: how.pop(name) for name in ("once", "stop", "every") if name in how})
-        settings = Settings(decoder(Keyring.from_key(key), None), **how)
-        follow(self.options, self.tables, settings, Inline(), on_batch or self.made.append, pace, storage)
+        pace = replace(
+            Pace(every=EVERY), **{name: how.pop(name) for name in ("once", "stop", "every") if name in how}
+        )
+        settings = Settings(decoder(Keyring.from_key(key), self.journal), **how)
+        follow(
+            [(agent, "*") for agent in self.agents], self.journal, self.tables, self.policy, settings,
+            Inline(), on_batch or self.made.append, pace, storage=storage,
+        )  # fmt: skip
 
     def once(self, **how: Any) -> list[Batch]:
         """Take what the mailboxes hold; the batches of it."""
@@ -87,7 +87,7 @@ class Post:
     def following(self) -> Iterator[None]:
         """Take what comes."""
         stop = threading.Event()
-        thread = threading.Thread(target=self.follow, kwargs={"stop": stop, "every": EVERY})
+        thread = threading.Thread(target=self.follow, kwargs={"stop": stop})
         thread.start()
         try:
             yield

@@ -20,7 +20,7 @@ from benchmarks.spark_cluster import Cluster, build_wheel, environment_without_p
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.tables import run
 from tests.pipeline.mailbox_rig import NAME, Post
-from tests.pipeline.source_rig import Publishers, await_, waiting
+from tests.pipeline.publishers import Publishers, await_, waiting
 
 pytestmark = [
     pytest.mark.slow,
@@ -72,7 +72,7 @@ def test_a_cluster_that_is_sent_the_wheel_makes_the_same_rows_as_one_machine(
     assert not any(differing(spark, folder / "local", folder / "remote").values())
 
 
-def test_workers_of_a_cluster_get_the_rows_of_mailboxes_from_the_spool(
+def test_workers_of_a_cluster_get_the_rows_of_agents_from_the_journal(
     folder: Path, cluster: Cluster, python: Path, wheel: str, publishers: Publishers
 ) -> None:
     tables = folder / "mailboxes"
@@ -82,7 +82,9 @@ def test_workers_of_a_cluster_get_the_rows_of_mailboxes_from_the_spool(
     for hand in hands:
         hand.ask("publish", "v", ROWS)
     options = "--name", NAME, "--wheel", wheel
-    run_pipeline(post.agents, tables, cluster.master, *options, job="follow", secret=KEY, python=python)
+    run_pipeline(
+        ",".join(post.agents), tables, cluster.master, *options, job="follow", secret=KEY, python=python
+    )
     await_(lambda: not any(map(waiting, hands)))
     assert post.numbers() == sorted([*range(1, ROWS + 1)] * 2)
     assert post.rows("gaps", "count") == []

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from pzc.pipeline.tables.commit_log import listed
-from pzc.pipeline.tables.spool import mailbox_name
+from pzc.pipeline.tables.follow import mailbox_name
 
 from tests.contract.rigs import environments
 from tests.contract.rigs.peers import KEY
 from tests.contract.rigs.tables import run, stored
 from tests.pipeline.faults_pipeline import LONGEST, Running
-from tests.pipeline.source_rig import Publishers, await_, is_read, waiting
+from tests.pipeline.publishers import Publishers, await_, is_read, waiting
 
 own_environment = environments.own_environment
 
@@ -40,7 +40,7 @@ def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
 ) -> None:
     hand = publishers.start()
     tables = tmp_path / "tables"
-    given = "--max-rows", str(BATCH)
+    given = "--max-files", "1"
     agents = hand.ask("endpoint")
     running = Running(
         tmp_path / "log", agents, str(tables), *given, "--every", "0.05", "--master", "local[1]",
@@ -58,7 +58,7 @@ def test_a_run_that_is_killed_in_a_batch_and_run_again_has_everything_once(
     hand.ask("publish", "v", 100)
     told = run(tmp_path, *RUN, agents, "tables", "--once", key=KEY)
     assert told.status == 0
-    assert f"reads {agents} as mailbox {mailbox_name(tables)}" in told.err
+    assert f"as {mailbox_name(tables)}" in told.err
     assert " 0 missing" in told.out
     assert int(told.out.split()[0]) < ROWS + 100
     found = stored(tables, "notifications", "publisher", "epoch", "topic", "sequence")

@@ -19,7 +19,7 @@ from benchmarks.pipeline_cluster import expected, found, run_pipeline, stored
 from benchmarks.spark_cluster import Cluster
 from tests.contract.rigs.tables import KEYRING
 from tests.pipeline.faults_pipeline import LONGEST, SEGMENTS_PER_MOMENT, Feed, Ordeal, Running
-from tests.pipeline.source_rig import await_
+from tests.pipeline.publishers import await_
 
 logger = logging.getLogger("tests.faults")
 

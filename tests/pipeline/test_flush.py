@@ -24,7 +24,7 @@ from pzc.pipeline.tables.work import Inline
 from pzc.protocol.errors import JournalError
 
 from tests.pipeline.conftest import a_row, append
-from tests.pipeline.source_rig import await_
+from tests.pipeline.publishers import await_
 
 KEY = "a key of the lab"
 COUNT = 6

@@ -16,7 +16,7 @@ from pzc.protocol.codec import Codec
 from pzc.protocol.frames import Kind
 from pzc.protocol.keyring import Keyring
 
-from tests.pipeline.source_rig import await_
+from tests.pipeline.publishers import await_
 
 
 class Supply:

@@ -22,9 +22,9 @@ from pzc.testing import ShiftedClock
 
 from tests.agents.in_parts import InParts
 from tests.contract.rigs.calling import run_in_fork
+from tests.pipeline.publishers import await_
 from tests.pipeline.recorder_rig import recorded
 from tests.pipeline.scarcity import no_threads
-from tests.pipeline.source_rig import await_
 
 OPTIONS: dict[str, Any] = {"max_age": 0.1, "retry": 0.05}
 

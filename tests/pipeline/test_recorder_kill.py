@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from tests.pipeline.publishers import await_
 from tests.pipeline.recorder_rig import Lab, recorded
-from tests.pipeline.source_rig import await_
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -163,7 +162,7 @@ def test_a_run_that_is_killed_at_any_step_loses_and_repeats_nothing(
             steps += 1
             continue
         break
-    assert steps >= 5
+    assert steps >= 3
 
 
 def test_a_first_batch_that_is_killed_at_any_step_is_done_once(rows: Rows, tmp_path: Path) -> None:
@@ -325,26 +324,6 @@ def test_a_commit_that_changes_files_alone_leaves_the_state_as_it_is(lab: Lab, r
         assert committer.state.encode() == before
         committer.close()
     assert lab.rows("notifications", "sequence") == []
-
-
-def test_the_ledger_of_0_1_becomes_a_commit_log(lab: Lab, rows: Rows) -> None:
-    some = rows(6)
-    lab.record(some[:4])
-    lab.run()
-    (file,) = (lab.tables / "notifications").rglob("*.parquet")
-    old = {"form": 1, "query": "q", "batch": 3, "runs": {file.name[:8]: 0}}
-    (lab.tables / "pipeline.ledger").write_bytes(msgspec.msgpack.encode(old))
-    killed = file.with_name(f"{file.name[:8]}-000000001-00000.parquet")
-    killed.write_bytes(file.read_bytes())
-    (lab.tables / ".checkpoint-journal").mkdir()
-    shutil.rmtree(lab.tables / FOLDER)
-    assert lab.sequences() == [1, 2, 3, 4]  # for a reader, before anything is run
-    lab.record(some[4:])
-    assert [batch.rows for batch in lab.run()] == [2]
-    assert lab.sequences() == [1, 2, 3, 4, 5, 6]
-    assert not killed.exists()
-    assert not (lab.tables / "pipeline.ledger").exists()
-    assert not (lab.tables / ".checkpoint-journal").exists()
 
 
 def test_tables_that_no_pipeline_named_are_counted_as_they_are(lab: Lab, rows: Rows) -> None:

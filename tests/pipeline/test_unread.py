@@ -56,13 +56,6 @@ def test_each_segment_is_given_once_and_the_earliest_first(journal: Path) -> Non
     assert names(look(unread)) == [more.name]
 
 
-def test_no_further_segment_is_given_behind_so_many_rows(journal: Path) -> None:
-    early, late = add(journal, 1, 2), add(journal, 5, 6, recorder="b")
-    unread = Unread(journal)
-    assert names(unread.look(State(), 100, LATER, rows=2)) == [early.name]
-    assert names(unread.look(State(), 100, LATER, rows=1)) == [late.name]
-
-
 def test_what_is_handled_is_passed_over_without_a_look_at_its_bytes(journal: Path) -> None:
     first, second = add(journal, 1, 2), add(journal, 3)
     first.write_bytes(b"no Parquet")

@@ -171,9 +171,8 @@ def test_what_cannot_be_done_is_said(made: Made, arguments: list[str], status: i
     [
         ([*MAILBOXES, ".", "tables"], 2, "reads no directory"),
         ([*MAILBOXES, "/data/journal", "tables"], 2, "reads no directory"),
-        ([*MAILBOXES, "psu:", "tables"], 1, "behind a slash"),
-        ([*MAILBOXES, ",", "tables"], 1, "agents is missing"),
-        ([*MAILBOXES, "psu", "tables", "--max-files", "3"], 2, "--max-files"),
+        ([*MAILBOXES, "psu:", "tables"], 2, "behind a slash"),
+        ([*MAILBOXES, ",", "tables"], 2, "no agent is named"),
         ([*MAILBOXES, "psu", "tables", "--keep", "for ever"], 2, "for ever"),
         ([*MAILBOXES, "psu", "tables", "--name", "n" * 1000], 1, "name of a mailbox"),
         (["pipeline", "run", "journal", "tables", "--name", "archive"], 2, "--name"),

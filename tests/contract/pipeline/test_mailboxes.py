@@ -1,4 +1,4 @@
-"""``pzc pipeline follow``: tables straight from the mailboxes of agents, once each."""
+"""``pzc pipeline follow``: tables of what agents publish, once each, and the journal beside them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import pzc
 from pzc import Agent, Protocol
 
 from tests.contract.rigs import environments
@@ -60,6 +62,30 @@ def test_what_an_agent_publishes_is_in_the_tables_once_and_acknowledged(
     wait_until(lambda: waiting(source) == 0)
     rows = stored(tmp_path / "tables", "notifications", "topic", "sequence", "value_double")
     assert sorted(rows) == [("v", number + 1, float(number)) for number in range(300)]
+
+
+def test_a_large_array_that_was_followed_is_read_out_of_the_journal_beside_the_tables(
+    source: Agent, tmp_path: Path
+) -> None:
+    once(source, tmp_path)
+    sent = np.arange(300_000, dtype=np.float64)
+    source.publish("scan", sent)
+    once(source, tmp_path)
+    tables = pzc.tables(tmp_path / "tables")
+    (row,) = tables["notifications"].to_table().to_pylist()
+    assert np.array_equal(tables.array(row), sent)
+
+
+def test_a_day_that_was_followed_is_made_again_from_the_journal_that_was_named(
+    source: Agent, tmp_path: Path
+) -> None:
+    once(source, tmp_path, "--journal", "kept")
+    source.publish("v", 1.0)
+    once(source, tmp_path, "--journal", "kept")
+    days = "--from", "2000-01-01", "--to", "2100-01-01"
+    outcome = run(tmp_path, "pipeline", "backfill", "kept", "again", *days, "--json", key=KEY)
+    assert outcome.status == 0, outcome.err
+    assert stored(tmp_path / "again", "notifications", "value_double") == [(1.0,)]
 
 
 @pytest.mark.slow

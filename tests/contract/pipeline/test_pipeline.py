@@ -138,15 +138,14 @@ def test_a_journal_of_another_form_is_refused_by_every_command(
     assert "use the version that wrote it" in outcome.err
 
 
-@pytest.mark.parametrize("form", [b"\x02", b"\x00", b"\xc0", b"\xa3one"])
-def test_tables_with_a_ledger_of_another_form_are_refused(tmp_path: Path, form: bytes) -> None:
+def test_tables_of_version_0_1_are_refused_with_what_to_do(tmp_path: Path) -> None:
     journal, tables = a_journal(tmp_path / "journal", 1), tmp_path / "tables"
     tables.mkdir()
-    (tables / "pipeline.ledger").write_bytes(b"\x82\xa4form" + form + b"\xa4runs\x01")
+    (tables / "pipeline.ledger").write_bytes(b"\x82\xa4form\x01\xa4runs\x80")
     outcome = command("pipeline", "run", str(journal), str(tables), "--once", environment=ALONE)
     assert (outcome.status, outcome.out) == (1, "")
-    assert f"{tables / 'pipeline.ledger'} has form " in outcome.err
-    assert "remove it" not in outcome.err
+    assert f"{tables} has tables of version 0.1" in outcome.err
+    assert "a new folder" in outcome.err
 
 
 COUNTS = ["epochs", "count", "missing", "late", "duplicates", "values"]
@@ -241,3 +240,21 @@ def test_top_shows_an_agent_that_appears_later() -> None:
             "top", "--every", "0.1", "--json", environment={"PZC_PEERS": None}, meanwhile=appear
         )
     assert outcome.status == 130, outcome.err
+
+
+@pytest.mark.parametrize(
+    ("job", "option", "instead"),
+    [
+        ("run", "--window", "select * from windows"),
+        ("run", "--lateness=5", "select * from windows"),
+        ("run", "--source", "pzc pipeline follow"),
+        ("follow", "--max-rows", "--max-files"),
+    ],
+)
+def test_an_option_that_was_removed_is_named_with_what_replaces_it(
+    job: str, option: str, instead: str
+) -> None:
+    outcome = command("pipeline", job, "one", "two", option, "5")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"{option.partition('=')[0]} does not exist any more" in outcome.err
+    assert instead in " ".join(outcome.err.split())

@@ -71,23 +71,6 @@ def test_a_snapshot_stays_as_it_was_while_files_are_added(tmp_path: Path) -> Non
     assert numbers(pzc.tables(tmp_path)) == [1, 2, 3]
 
 
-def test_files_of_a_batch_that_is_not_done_are_in_no_snapshot(tmp_path: Path) -> None:
-    store(tmp_path, "0123abcd-000000001-00000.parquet", 1)
-    store(tmp_path, "0123abcd-000000002-00000.parquet", 2)
-    store(tmp_path, "ffffffff-000000000-00000.parquet", 3)
-    store(tmp_path, ".0123abcd-000000001-00000.parquet", 4)
-    ledger = b"\x82\xa4form\x01\xa4runs\x81\xa80123abcd\x01"
-    (tmp_path / "pipeline.ledger").write_bytes(ledger)
-    assert numbers(pzc.tables(tmp_path)) == [1]
-
-
-def test_tables_of_a_newer_form_are_refused(tmp_path: Path) -> None:
-    store(tmp_path, "one.parquet", 1)
-    (tmp_path / "pipeline.ledger").write_bytes(b"\x81\xa4form\x07")
-    with pytest.raises(JournalError, match="has form 7"):
-        pzc.tables(tmp_path)
-
-
 def test_a_folder_without_tables_says_how_to_make_them(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="pzc pipeline run JOURNAL"):
         pzc.tables(tmp_path / "absent")

@@ -1,4 +1,4 @@
-"""Publishers in processes of their own, for queries that read their mailboxes."""
+"""Publishers in processes of their own, whose mailboxes are read."""
 
 from __future__ import annotations
 
@@ -33,10 +33,6 @@ class Publisher:
             last = self.agent.publish(topic, float(number))
         return last
 
-    def publish_size(self, topic: str, size: int) -> int:
-        """Publish so many bytes; their number."""
-        return self.agent.publish(topic, bytes(size))
-
     def mailboxes(self) -> list[dict[str, Any]]:
         return self.agent.statistics()["mailboxes"]
 
@@ -60,7 +56,7 @@ def await_(condition: Callable[[], object], what: str = "it", seconds: float = P
 
 
 def is_read(hand: Hand) -> bool:
-    """Whether some query has subscribed to a mailbox of a publisher."""
+    """Whether a process has subscribed to a mailbox of a publisher."""
     return any(each["subscriptions"] for each in hand.ask("mailboxes"))
 
 

@@ -1,4 +1,4 @@
-"""Tables straight from the mailboxes of agents: once each, across batches, runs, kills and lost files."""
+"""Tables of what agents publish: once each, across batches, runs, kills and lost files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from pzc.pipeline.alarm_rules import AlarmRules, Limit
 from pzc.pipeline.decoding.decode import make_decoder
 from pzc.pipeline.recording.backlog import Backlog
 from pzc.pipeline.recording.recorder import Recorder
-from pzc.pipeline.source.spool import Spool
 from pzc.pipeline.tables.batches import Settings
 from pzc.pipeline.tables.commit_log import FOLDER as LOG
+from pzc.pipeline.tables.follow import mailbox_name
 from pzc.pipeline.tables.run import Pace, run
-from pzc.pipeline.tables.spool import FOLDER, mailbox_name
 from pzc.pipeline.tables.work import Inline
 from pzc.protocol.errors import PzcError, SignatureError
 
@@ -26,7 +25,7 @@ from tests.contract.rigs.mailing import ReaderProcess
 from tests.contract.rigs.peers import KEY
 from tests.pipeline.following import Dying, Killed
 from tests.pipeline.mailbox_rig import NAME, Picky, Post
-from tests.pipeline.source_rig import Publishers, await_, is_read, waiting
+from tests.pipeline.publishers import Publishers, await_, is_read, waiting
 
 pytestmark = [pytest.mark.timeout(120)]
 
@@ -77,43 +76,15 @@ def test_a_row_that_does_not_verify_is_in_quarantine_once_and_missing_once(
     assert [alarm["value"] for alarm in made.announce] == [1.0, 2.0]
 
 
-def test_what_is_stored_is_not_kept_in_the_spool_and_offsets_go_on(
+def test_a_journal_that_is_lost_loses_nothing_that_comes_later(
     publishers: Publishers, tmp_path: Path
 ) -> None:
-    hand = publishers.start()
-    post = Post(tmp_path, hand)
-    post.open()
-    for _ in range(3):
-        hand.ask("publish", "v", 4)
-        post.once()
-    assert len(list((tmp_path / FOLDER).glob("segment-*"))) == 1
-    assert sorted(post.rows("notifications", "offset")) == list(range(12))
-    assert len(set(post.rows("notifications", "recorder"))) == 1
-
-
-def test_a_segment_beyond_the_bounds_of_the_spool_holds_up_nobody_once_it_is_stored(
-    publishers: Publishers, tmp_path: Path
-) -> None:
-    hand = publishers.start()
-    post = Post(tmp_path, hand)
-    post.open()
-    hand.ask("publish", "v", 4)
-    with Spool(tmp_path / FOLDER, post.options, most=1) as spool:
-        await_(lambda: spool.end == 4)
-        assert spool.status()["paused"]
-        spool.remove(lambda *_: True)
-        assert not spool.status()["paused"]
-        hand.ask("publish", "v", 2)
-        await_(lambda: spool.end == 6)
-
-
-def test_a_spool_that_is_lost_loses_nothing_that_comes_later(publishers: Publishers, tmp_path: Path) -> None:
     hand = publishers.start()
     post = Post(tmp_path, hand)
     post.open()
     hand.ask("publish", "v", 4)
     post.once()
-    shutil.rmtree(tmp_path / FOLDER)
+    shutil.rmtree(post.journal)
     hand.ask("publish", "v", 4)
     assert [made.notifications for made in post.once()] == [4]
     assert post.numbers() == list(range(1, 9))
@@ -144,7 +115,7 @@ def test_a_batch_that_ended_before_its_commit_and_then_behind_it_is_done_once(
     hand.ask("publish", "v", 40)
     with pytest.raises(Killed):
         post.once(storage=Dying(3))
-    assert waiting(hand) == 0  # it is in the spool
+    assert waiting(hand) == 0  # it is in the journal
     with pytest.raises(Killed):
         post.once(on_batch=ends)
     hand.ask("publish", "v", 10)
@@ -154,7 +125,7 @@ def test_a_batch_that_ended_before_its_commit_and_then_behind_it_is_done_once(
 
 def test_what_a_full_mailbox_dropped_is_one_gap(publishers: Publishers, tmp_path: Path) -> None:
     hand = publishers.start()
-    post = Post(tmp_path, hand, mailboxMessages=10)
+    post = Post(tmp_path, hand, messages=10)
     post.open()
     hand.ask("publish", "v", 5)
     post.once()
@@ -195,19 +166,6 @@ def test_what_journal_and_mailboxes_have_both_is_stored_once(publishers: Publish
     run(tmp_path / "journal", post.tables, settings, Inline(), post.made.append, Pace(once=True))
     assert post.numbers() == [1, 2, 3, 4, 5, 6]
     assert (post.made[-1].notifications, post.made[-1].duplicates) == (0, 6)
-
-
-def test_a_large_content_stands_in_its_row_so_that_quarantine_can_be_judged_again(
-    publishers: Publishers, tmp_path: Path
-) -> None:
-    hand = publishers.start()
-    post = Post(tmp_path, hand)
-    post.open()
-    hand.ask("publish_size", "v", 2 << 20)
-    post.once(key="another key of a lab")
-    ((ref, content),) = post.rows("quarantine", "content_ref", "content")
-    assert ref is None
-    assert len(content) > 2 << 20
 
 
 def test_a_publisher_with_another_key_ends_the_run_with_the_reason(
