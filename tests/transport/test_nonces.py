@@ -138,7 +138,7 @@ def test_a_fork_amid_encoding_threads_repeats_no_nonce() -> None:
 def test_a_fork_and_each_call_to_begin_epoch_change_the_epoch() -> None:
     protocol = new()
     epochs = [protocol.epoch]
-    epochs += [int.from_bytes(item, "big") for item in in_child(lambda: [protocol.epoch.to_bytes(44, "big")])]
+    epochs += [int.from_bytes(item, "big") for item in in_child(lambda: [protocol.epoch.to_bytes(48, "big")])]
     protocol.begin_epoch()
     epochs.append(protocol.epoch)
     assert len(set(epochs)) == 3
