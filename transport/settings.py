@@ -154,6 +154,8 @@ class Settings:
     ) -> None:
         self._values: dict[str, Any] = {}
         self.origin: dict[str, str] = {}
+        if environ.get("PZC_SUITE", table.get("suite")) == "aes256-gcm":  # else contents would go in clear
+            raise ConfigError("PZC_SUITE=aes256-gcm does not encrypt any more: set PZC_SEAL=1 instead")
         for name, setting in KNOWN.items():
             in_file = name.removeprefix("PZC_").lower()
             if name in environ:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pzc.protocol.errors import ConfigError
 from pzc.transport.settings import KNOWN, RESERVED, Settings, load
 
 SECRET = "topsecret"  # named, because a traceback shows the lines of this file
@@ -38,6 +39,13 @@ def test_a_key_of_the_file_that_only_the_environment_has_is_told() -> None:
 def test_a_table_that_was_removed_is_named_with_what_replaces_it() -> None:
     (line,) = Settings({}, {"topics": {"image": {"buffers": 3}}}, "lab.toml").complaints()
     assert line.startswith("lab.toml: topics has no effect: give the defaults of a topic to Agent.advertise")
+
+
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_a_removed_suite_that_encrypted_is_refused(where: str) -> None:
+    environ = {"PZC_SUITE": "aes256-gcm"} if where == "environment" else {}
+    with pytest.raises(ConfigError, match="set PZC_SEAL=1"):
+        Settings(environ, {} if environ else {"suite": "aes256-gcm"}, "lab.toml")
 
 
 def test_a_variable_like_no_other_is_told_with_all_that_are_known() -> None:
