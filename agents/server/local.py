@@ -118,7 +118,11 @@ class Local:
     def _copied(self, answer: Any) -> Any:
         name = self.serializer
         try:
-            encoded = serializers.encode(name, portable(answer, PZC01, name))
+            content = portable(answer, PZC01, name)
+            if name == "pickle":
+                name, encoded = serializers.encode_arrays(content)  # as the wire, so that arrays are writable
+            else:
+                encoded = serializers.encode(name, content)
             if len(encoded) > self._max_content:
                 raise too_large(len(encoded), self._max_content)
         except (SerializeError, LocalProtocolError) as exc:
