@@ -320,7 +320,7 @@ def test_a_used_decoder_takes_nothing_more_to_a_worker_than_a_new_one(sender) ->
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
 def test_a_decoder_takes_its_keys_nowhere_but_to_workers_of_spark(copied) -> None:
-    with pytest.raises(TypeError, match="a decoder .* holds a secret"):
+    with pytest.raises(TypeError, match="holds a secret"):
         copied([make_decoder("a key of the lab")])
     assert copied(make_decoder(None))
 
