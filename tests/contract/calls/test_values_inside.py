@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import enum
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pzc import Agent, Protocol, Proxy, Server
+from pzc import Agent, Protocol, Proxy, PzcError, Server, aio, batch
 
 from tests.contract.rigs.calling import KEY, TIMEOUT
 
@@ -133,3 +135,32 @@ def test_attributes_of_values_are_read_and_copies_are_called() -> None:
             assert (scope.trace.tolist(), scope.range.double(), scope.taken().tolist()) == (
                 [0, 1, 2], 2.0, [0, 1, 2],
             )  # fmt: skip
+
+
+def by_batch(endpoint: str, oneway: bool = False) -> None:
+    with Proxy(endpoint, timeout=TIMEOUT) as scope, batch(scope, oneway=oneway) as calls:
+        calls.file.touch()
+
+
+async def awaited(endpoint: str) -> None:
+    async with aio.Proxy(endpoint, timeout=TIMEOUT) as scope:
+        await scope.file.touch()
+
+
+PROXIES: dict[str, Callable[[str], None]] = {
+    "batch": by_batch,
+    "one-way batch": lambda endpoint: by_batch(endpoint, oneway=True),
+    "await": lambda endpoint: asyncio.run(awaited(endpoint)),
+}
+
+
+@pytest.mark.parametrize("way", PROXIES)
+def test_no_proxy_touches_a_file_by_a_path_of_the_server(way: str, tmp_path: Path) -> None:
+    scope = Scope()
+    scope.file = tmp_path / "made"
+    with Server(scope) as server:
+        with suppress(PzcError, AttributeError):
+            PROXIES[way](server.rep_endpoint)
+        with Proxy(server.rep_endpoint, timeout=TIMEOUT) as after:
+            assert after.name == "scope"
+    assert not scope.file.exists()
