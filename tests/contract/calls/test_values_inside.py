@@ -6,14 +6,13 @@ import asyncio
 import dataclasses
 import enum
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pzc import Agent, Protocol, Proxy, PzcError, Server, aio, batch
+from pzc import Agent, MemberRefused, Protocol, Proxy, Server, aio
 
 from tests.contract.rigs.calling import KEY, TIMEOUT
 
@@ -137,30 +136,14 @@ def test_attributes_of_values_are_read_and_copies_are_called() -> None:
             )  # fmt: skip
 
 
-def by_batch(endpoint: str, oneway: bool = False) -> None:
-    with Proxy(endpoint, timeout=TIMEOUT) as scope, batch(scope, oneway=oneway) as calls:
-        calls.file.touch()
-
-
-async def awaited(endpoint: str) -> None:
+async def touched(endpoint: str) -> None:
     async with aio.Proxy(endpoint, timeout=TIMEOUT) as scope:
         await scope.file.touch()
 
 
-PROXIES: dict[str, Callable[[str], None]] = {
-    "batch": by_batch,
-    "one-way batch": lambda endpoint: by_batch(endpoint, oneway=True),
-    "await": lambda endpoint: asyncio.run(awaited(endpoint)),
-}
-
-
-@pytest.mark.parametrize("way", PROXIES)
-def test_no_proxy_touches_a_file_by_a_path_of_the_server(way: str, tmp_path: Path) -> None:
+def test_an_awaited_proxy_touches_no_file_of_the_server(tmp_path: Path) -> None:
     scope = Scope()
     scope.file = tmp_path / "made"
-    with Server(scope) as server:
-        with suppress(PzcError, AttributeError):
-            PROXIES[way](server.rep_endpoint)
-        with Proxy(server.rep_endpoint, timeout=TIMEOUT) as after:
-            assert after.name == "scope"
+    with Server(scope) as server, pytest.raises(MemberRefused, match=r"'file.touch' is not called here"):
+        asyncio.run(touched(server.rep_endpoint))
     assert not scope.file.exists()
