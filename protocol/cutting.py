@@ -14,6 +14,7 @@ An exception whose class makes its text in Python keeps its arguments: that text
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from types import FunctionType
 from typing import Any, cast
@@ -83,13 +84,14 @@ class _Cut:
         cause, context = error.__cause__, error.__context__
         args, state = args_of(error), vars(error)
         if not isinstance(type(error).__str__, FunctionType):
-            args = tuple(self.value(each, levels) for each in args)
+            args = tuple(self.value(each, levels) for each in args[: MOST // _ITEM])
             state = {name: self.value(value, levels) for name, value in state.items()}
+        if not isinstance(notes := state.get("__notes__", []), list):
+            state = {**state, "__notes__": [shown(notes)]}
         chain = self.exception(cause, levels), self.exception(context, levels)
         now = (*chain, *args, *state.values())
-        if all(
-            a is b for a, b in zip(now, (cause, context, *args_of(error), *vars(error).values()), strict=True)
-        ):
+        before = (cause, context, *args_of(error), *vars(error).values())
+        if len(now) == len(before) and all(map(operator.is_, now, before)):
             return error
         made = _copy(error, args, state)
         made.__cause__, made.__context__ = chain
@@ -101,7 +103,7 @@ class _Cut:
         if isinstance(value, BaseException):
             return self.exception(value, levels) or shown(value)
         if kind in _TEXTS:
-            kept = value if len(value) <= self._left else value[: self._left]
+            kept = value if len(value) <= self._left else value[: self._left // 2]  # room for the next ones
             self._left -= len(kept)
             return kept
         if kind is int:

@@ -23,7 +23,7 @@ from ...protocol import limits
 from ...protocol.codec import Codec, Message
 from ...protocol.errors import DecodeError
 from ...protocol.frames import PZC00, Kind
-from ...protocol.keyring import Key, Keyring, Role
+from ...protocol.keyring import Key, Keyring, Role, refuse_to_travel
 from ..arrow import pa
 from ..schema import DECODED, FRAMES, NOTIFICATIONS
 from . import bounds, columns
@@ -65,7 +65,8 @@ def _revived(cls: type[Decoder], keys: list[tuple[bytes, str, Role]], journal: P
 class Decoder:
     """Callable for ``mapInArrow``: batches of `schema.JOURNAL` to batches of `schema.DECODED`.
 
-    Picklable; what it knows of rows it has seen stays behind. See `make_decoder`.
+    Spark pickles it, with its keys, for its workers; other picklers are refused when it has keys. What it
+    knows of rows it has seen stays here. See `make_decoder`.
     """
 
     def __init__(self, keyring: Keyring | None, journal: Path | None) -> None:
@@ -75,6 +76,9 @@ class Decoder:
 
     def __reduce__(self) -> tuple[Callable[..., Decoder], tuple[object, ...]]:
         ring = self.keyring
+        pickler = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        if ring is not None and not pickler.startswith("pyspark."):
+            refuse_to_travel("a decoder", self)
         keys = [] if ring is None else [(key.secret, key.name, key.role) for key in (ring.active, *ring)]
         return _revived, (type(self), keys, self.journal)
 

@@ -38,6 +38,16 @@ def with_reason(reason: object) -> RuntimeError:
     return error
 
 
+def unreadable() -> UnicodeDecodeError:
+    return UnicodeDecodeError("utf-8", bytes(MEGABYTES), 0, 1, "no answer")
+
+
+def noted_with(notes: object) -> RuntimeError:
+    error = RuntimeError("no answer")
+    error.__notes__ = notes  # pyright: ignore[reportAttributeAccessIssue]
+    return error
+
+
 def chained() -> RuntimeError:
     first, second = RuntimeError("no answer"), ValueError("port gone", bytes(MEGABYTES))
     first.__cause__, second.__cause__ = second, first
@@ -65,6 +75,9 @@ CARRY = {
     "an array as attribute": with_reason(np.zeros(MEGABYTES)),
     "a chain in a circle": chained(),
     "notes": noted(),
+    "many notes": noted_with(["check cable 3"] * (1 << 18)),
+    "what is no note": noted_with(5),
+    "very many arguments": RuntimeError("no answer", *range(1 << 17)),
 }
 
 
@@ -77,6 +90,10 @@ def test_an_exception_arrives_with_type_and_text_whatever_it_carries(
     assert "no answer" in str(found)
     assert len(str(found)) < ROOM
     assert sum(map(len, found.__notes__)) < 2 * ROOM
+
+
+def test_a_short_argument_arrives_after_a_large_one(faulty: tuple[Faulty, Proxy]) -> None:
+    assert "no answer" in str(failure_of(*faulty, unreadable()))
 
 
 def test_an_error_of_a_class_that_makes_its_text_of_a_frame_arrives_with_the_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import enum
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import Agent, Protocol, Proxy, Server
+from pzc import Agent, MemberRefused, Protocol, Proxy, Server, aio
 
 from tests.contract.rigs.calling import KEY, TIMEOUT
 
@@ -133,3 +134,16 @@ def test_attributes_of_values_are_read_and_copies_are_called() -> None:
             assert (scope.trace.tolist(), scope.range.double(), scope.taken().tolist()) == (
                 [0, 1, 2], 2.0, [0, 1, 2],
             )  # fmt: skip
+
+
+async def touched(endpoint: str) -> None:
+    async with aio.Proxy(endpoint, timeout=TIMEOUT) as scope:
+        await scope.file.touch()
+
+
+def test_an_awaited_proxy_touches_no_file_of_the_server(tmp_path: Path) -> None:
+    scope = Scope()
+    scope.file = tmp_path / "made"
+    with Server(scope) as server, pytest.raises(MemberRefused, match=r"'file.touch' is not called here"):
+        asyncio.run(touched(server.rep_endpoint))
+    assert not scope.file.exists()
