@@ -180,9 +180,15 @@ def as_text(value: object) -> str:
 
 def raised(error: BaseException) -> tuple[str, str, object]:
     """``raise`` reply: the exception, cut, and its traceback lines, as the original's."""
-    error = cut(error)
+    frames = BaseException.__traceback__.__get__(error)
+    try:
+        error = cut(error)
+        formatted = traceback.format_exception(type(error), error, frames)
+    except Exception:  # an attribute that its class defines, such as its notes
+        error = RemoteError(exceptions.qualified(type(error)), text_of(error))
+        formatted = traceback.format_exception(RemoteError, error, frames)
     lines, left = list[str](), _TRACEBACK
-    for line in traceback.format_exception(type(error), error, error.__traceback__):
+    for line in formatted:
         lines.append(line[:left])
         left -= len(lines[-1])
         if not left:

@@ -358,7 +358,8 @@ def raised_in(call: Call, action: str, error: BaseException) -> tuple[str, str, 
     )
     level = logging.INFO if ours else logging.WARNING
     if logger.isEnabledFor(level):
-        trace = None if ours else (type(error), error, None)
+        sent = answer[2][0]  # of the error itself an attribute may raise
+        trace = None if ours else (type(sent), sent, None)
         text = "%s %s of %s raised %s: %s"
         record = logger.makeRecord(logger.name, level, __file__, 0, text, told, trace)
         if not ours:

@@ -32,6 +32,22 @@ class Carrying(RuntimeError):
         return f"bad frame of {len(self.frame)} points"
 
 
+class Unnotable(RuntimeError):
+    """Cannot be asked for its notes."""
+
+    @property
+    def __notes__(self) -> list[str]:
+        raise OSError("the cable is out")
+
+
+class Unchained(RuntimeError):
+    """Cannot be asked what caused it."""
+
+    @property
+    def __cause__(self) -> BaseException | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        raise OSError("the cable is out")
+
+
 def with_reason(reason: object) -> RuntimeError:
     error = RuntimeError("no answer")
     error.reason = reason  # pyright: ignore[reportAttributeAccessIssue]
@@ -90,6 +106,14 @@ def test_an_exception_arrives_with_type_and_text_whatever_it_carries(
     assert "no answer" in str(found)
     assert len(str(found)) < ROOM
     assert sum(map(len, found.__notes__)) < 2 * ROOM
+
+
+@pytest.mark.parametrize("error", [Unnotable("no answer"), Unchained("no answer")], ids=["notes", "cause"])
+def test_an_error_that_cannot_be_looked_at_arrives_with_its_text_and_ends_no_thread(
+    faulty: tuple[Faulty, Proxy], error: RuntimeError
+) -> None:
+    for _ in range(3):
+        assert "no answer" in str(failure_of(*faulty, error))
 
 
 def test_a_short_argument_arrives_after_a_large_one(faulty: tuple[Faulty, Proxy]) -> None:

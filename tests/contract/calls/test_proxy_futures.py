@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 
 import pytest
 
@@ -33,30 +33,6 @@ def test_futures_of_calls_that_are_not_waited_for_complete_too(futures: tuple[Fu
 def test_a_future_that_raised_raises_here(futures: tuple[Futures, Proxy]) -> None:
     with pytest.raises(ValueError, match="out of range"):
         futures[1].failed().result(TIMEOUT)
-
-
-class Odd:
-    """Something that can be called and asked for nothing, as the handle of a broken connection."""
-
-    def __call__(self) -> None: ...
-
-    def __getattr__(self, name: str) -> object:
-        raise OSError("no connection")
-
-
-class Broken:
-    """Gives something odd, later."""
-
-    def odd(self) -> Future[Odd]:
-        """In a future."""
-        future: Future[Odd] = Future()
-        future.set_result(Odd())
-        return future
-
-
-def test_a_future_of_something_that_cannot_be_told_raises_here() -> None:
-    with served(Broken()) as (_, proxy), pytest.raises(OSError, match="no connection"):
-        proxy.odd().result(3.0)
 
 
 def test_a_cancelled_future_is_cancelled_here(futures: tuple[Futures, Proxy]) -> None:

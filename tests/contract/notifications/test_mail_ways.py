@@ -191,7 +191,7 @@ def test_a_reader_without_descriptors_gets_everything_another_way(workers: Worke
 @on_one_host
 @pytest.mark.parametrize(
     ("options", "about"),
-    [({"suite": "aes256-gcm"}, {}), ({}, {"zero_copy": False})],
+    [({"seal": True}, {}), ({}, {"zero_copy": False})],
     ids=["sealed", "not shared"],
 )
 def test_what_is_not_to_lie_in_shared_memory_does_not(
