@@ -49,6 +49,8 @@ def waited(wait: Callable[[float], object], timeout: float | None, most: float =
     Returns:
         False when the time is over.
     """
+    if timeout is not None and timeout <= most:
+        return bool(wait(max(0.0, timeout)))
     until = time.monotonic() + (threading.TIMEOUT_MAX if timeout is None else timeout)
     while not wait(max(0.0, min(most, until - time.monotonic()))):
         if time.monotonic() >= until:

@@ -65,8 +65,8 @@ def _revived(cls: type[Decoder], keys: list[tuple[bytes, str, Role]], journal: P
 class Decoder:
     """Callable for ``mapInArrow``: batches of `schema.JOURNAL` to batches of `schema.DECODED`.
 
-    Spark pickles it, with its keys, for its workers; other picklers are refused when it has keys. What it
-    knows of rows it has seen stays here. See `make_decoder`.
+    Spark pickles it, with its keys, for its workers. With keys it is not sent in a message. What it knows of
+    rows it has seen stays here. See `make_decoder`.
     """
 
     def __init__(self, keyring: Keyring | None, journal: Path | None) -> None:
@@ -77,7 +77,7 @@ class Decoder:
     def __reduce__(self) -> tuple[Callable[..., Decoder], tuple[object, ...]]:
         ring = self.keyring
         pickler = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-        if ring is not None and not pickler.startswith("pyspark."):
+        if ring is not None and pickler.startswith("pzc.protocol."):
             refuse_to_travel("a decoder", self)
         keys = [] if ring is None else [(key.secret, key.name, key.role) for key in (ring.active, *ring)]
         return _revived, (type(self), keys, self.journal)
