@@ -63,7 +63,6 @@ class Lab(NamedTuple):
     tables: Path
     rows: int
     first: Result
-    other: Result
     again: Result
 
     def notifications(self) -> list[dict[str, Any]]:
@@ -151,19 +150,18 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     journal, tables = folder / "journal", folder / "tables"
     recorded(journal)
     rows = add_bombs(journal)
-    run = "pipeline", "run", str(journal), str(tables), "--once", "--json", "--lateness", "3600"
+    run = "pipeline", "run", str(journal), str(tables), "--once", "--json"
     old, old_tables = of_an_original(folder / "old"), str(folder / "old-tables")
     run_old = "pipeline", "run", str(old), old_tables, "--once", "--json"
-    first, other, _, again = in_one_process(
+    first, _, again = in_one_process(
         folder,
-        (*run, "--window", "60"),
-        (*run, "--window", "10"),
+        run,
         run_old,
         ("spoil", f"{old_tables}/notifications"),
         ("mv", str(folder / "second.parquet"), str(old / f"segment-r-{1:016d}.parquet")),
         run_old,
     )
-    return Lab(journal, tables, rows, first, other, again)
+    return Lab(journal, tables, rows, first, again)
 
 
 def test_rows_that_attack_their_reader_end_in_quarantine(lab: Lab) -> None:
@@ -178,12 +176,6 @@ def test_the_longest_name_becomes_a_folder_that_a_file_system_takes(lab: Lab) ->
     assert [(row["topic"], row["value_double"]) for row in found] == [("voltage", 1.5)]
     folders = [path.name for path in lab.tables.rglob("agent=*")]
     assert max(len(os.fsencode(name)) for name in folders) < 200
-
-
-def test_another_window_length_is_refused_while_windows_are_open(lab: Lab) -> None:
-    assert (lab.other.status, lab.other.out) == (1, "")
-    assert "open windows of 60 s" in lab.other.err
-    assert "--window 60" in lab.other.err
 
 
 def test_a_copy_of_an_originals_row_is_known_without_reading_what_is_stored(lab: Lab) -> None:
