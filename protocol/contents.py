@@ -180,7 +180,7 @@ def as_text(value: object) -> str:
 
 def raised(error: BaseException) -> tuple[str, str, object]:
     """``raise`` reply: the exception, cut, and its traceback lines, as the original's."""
-    frames = BaseException.__traceback__.__get__(error)
+    frames = vars(BaseException)["__traceback__"].__get__(error)  # a class may hide it
     try:
         error = cut(error)
         formatted = traceback.format_exception(type(error), error, frames)

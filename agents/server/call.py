@@ -358,7 +358,7 @@ def raised_in(call: Call, action: str, error: BaseException) -> tuple[str, str, 
     )
     level = logging.INFO if ours else logging.WARNING
     if logger.isEnabledFor(level):
-        sent = answer[2][0]  # of the error itself an attribute may raise
+        sent: BaseException = answer[2][0]  # of the error itself an attribute may raise
         trace = None if ours else (type(sent), sent, None)
         text = "%s %s of %s raised %s: %s"
         record = logger.makeRecord(logger.name, level, __file__, 0, text, told, trace)

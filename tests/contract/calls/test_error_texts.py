@@ -36,7 +36,7 @@ class Unnotable(RuntimeError):
     """Cannot be asked for its notes."""
 
     @property
-    def __notes__(self) -> list[str]:
+    def __notes__(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         raise OSError("the cable is out")
 
 
