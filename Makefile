@@ -135,7 +135,7 @@ check: $(STAMP)
 	@echo "==> layer contracts"
 	@$(BIN)/lint-imports --no-logo
 	@echo "==> the house: sizes, docstrings, circles of files, packages"
-	@$(BIN)/pytest -q -p no:cacheprovider tests/test_house.py
+	@$(BIN)/pytest -q -p no:cacheprovider tests/test_house.py tests/test_ratchet.py
 	@echo "==> the contract's tests know public names only"
 	@$(BIN)/python -P tests/contract/rules.py
 	@echo "==> the manual"
