@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from .pipeline.snapshot import tables
     from .protocol.keyring import Key, Keyring, Role
     from .protocol.notification import acknowledge
-    from .protocol.unpickle import register_class
+    from .protocol.values import register_class
     from .transport.wire import Protocol
 
 __version__ = VERSION
@@ -190,7 +190,7 @@ _HOMES = {
     "pipeline.snapshot": "tables",
     "protocol.keyring": "Key Keyring Role",
     "protocol.notification": "acknowledge",
-    "protocol.unpickle": "register_class",
+    "protocol.values": "register_class",
     "transport.wire": "Protocol",
 }
 """Where the names are that `__getattr__` imports when they are first used, so that an import takes little."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from ..protocol import portable, unpickle_rules, values
+from ..protocol import kinds, values
 from ..protocol.errors import DecodeError, PzcError
 from ..protocol.paths import Path, parse, text
 from ..transport.helpers import aside
@@ -221,12 +221,10 @@ def _reduced(reference: RemoteReference) -> tuple[Callable[..., Any], tuple[Any,
 
 for _sent in (Proxy, RemoteReference, Member):
     values.add(_sent)
-portable.add(Proxy, "proxy", Proxy._proxy_target, revive)  # pyright: ignore[reportPrivateUsage]
-unpickle_rules.allow(revive)
+kinds.add(Proxy, "proxy", Proxy._proxy_target, revive)  # pyright: ignore[reportPrivateUsage]
 for _sent in (RemoteReference, Member):
     copyreg.pickle(_sent, _reduced)
-    portable.add(_sent, "remote", _written, revive_reference)
-unpickle_rules.allow(revive_reference)
+    kinds.add(_sent, "remote", _written, revive_reference)
 
 
 def close(proxy: Proxy | Remote) -> None:

@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any
 
 from . import ids, original, serializers, signing
+from .buffers import Allocate, Data
 from .errors import (
     ConfigError,
     FrameError,
     LocalProtocolError,
+    SerializeError,
     SerializerRefused,
     SignatureError,
     StaleMessage,
@@ -134,6 +136,29 @@ class Codec:
         # What is kept belongs to this codec's keys: a copy works it out again.
         return {**self.__dict__, "_incoming": Memo()}
 
+    def serializer_for(self, key: Key | None) -> str:
+        """Name of the serializer of what a key signs: MessagePack where no receiver would believe a pickle."""
+        untrusted = key is None or not key.trusted
+        return "msgpack" if untrusted and serializers.family(self.serializer) == "pickle" else self.serializer
+
+    def pack_notification(self, content: object, allocate: Allocate | None = None) -> tuple[str, Data]:
+        """Serializer and bytes of what is published.
+
+        Whatever has a kind is written without pickle, signed or not, because recorders store it and pipelines
+        read it without the publisher's classes. The rest is pickled where a key makes readers believe that.
+
+        Raises:
+            SerializeError: when the serializer cannot express the content.
+        """
+        if serializers.family(self.serializer) != "pickle":
+            return serializers.pack(self.serializer, content, allocate)
+        try:
+            return serializers.pack("msgpack", content, allocate)
+        except SerializeError:
+            if self.keyring is None or not self.keyring.publishing.trusted:
+                raise
+            return serializers.pack(self.serializer, content, allocate)
+
     @property
     def suites(self) -> list[str]:
         """Names of the suites that are opened; empty without keys."""
@@ -171,20 +196,25 @@ class Codec:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        name = serializer or self.serializer
-        body = serializers.encode(name, content)
+        if msgid is None:
+            kind = _NOTIFICATION if topic else _REQUEST
+        else:
+            kind = _REPLY
+        signer = None if self.keyring is None else self.keyring.signer(kind)
+        old = (dialect or self.dialect) == PZC00
+        name = serializer or (self.serializer if old else self.serializer_for(signer))
+        if topic and not old and serializer is None:
+            name, body = self.pack_notification(content)
+        else:
+            body = serializers.encode(name, content)
         if len(body) > self.max_content:
             raise too_large(len(body), self.max_content)
-        if (dialect or self.dialect) == PZC00:
+        if old:
             own = stamp.urn() if msgid is None else msgid
             return original.encode(self.keyring, sender, topic, name, body, own)
-        if msgid is None:
-            kind, msgid_frame = _NOTIFICATION if topic else _REQUEST, stamp.urn_frame()
-        else:
-            kind, msgid_frame = _REPLY, format_msgid(msgid)
+        msgid_frame = stamp.urn_frame() if msgid is None else format_msgid(msgid)
         header = format_header(PZC01, sender, topic, sequence if msgid is None else stamp.hex(), key)
         suite = self.suite or Suite.HMAC_SHA256
-        signer = None if self.keyring is None else self.keyring.signer(kind)
         sealer = signing.sealer(signer, suite, kind, sender, receiver, stamp.epoch)
         tag, body = sealer.seal(stamp, header, name.encode(), msgid_frame, body)
         return [header, name.encode(), body, msgid_frame, tag.join(sealer.mark)]

@@ -30,23 +30,19 @@ change nothing at the receiver. Handshake and refusals are JSON, so that every p
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import traceback
 from collections.abc import Sequence
 from typing import Any, cast
 
-from . import errors, exceptions, pickles, serializers
-from .cutting import MOST, cut, parts_of, text_of
-from .errors import LockedBy, PzcError, RemoteError, RemoteProtocolError, SerializeError
+from . import errors, exceptions, serializers
+from .errors import LockedBy, PzcError, RemoteError, RemoteProtocolError
+from .exceptions import MOST, text_of
 from .frames import PZC00
+from .kinds import qualified
 from .shown import plain, shown
 
 BATCH_CALLS = 10_000
 """Calls of one batch."""
-
-
-logger = logging.getLogger("pzc.messages")
 
 PS = "PSMessage"
 RETURN = "return"
@@ -56,9 +52,6 @@ ERROR = "PZCError"
 
 _TRACEBACK = 4 * MOST
 """Characters of a traceback that are sent."""
-
-_ENCODED = 2 * MOST
-"""Bytes of an exception that is sent as its own class pickles it."""
 
 SEQUENCES = frozenset({tuple, list})
 """Classes of what comes as a list: not every serializer has tuples."""
@@ -121,17 +114,6 @@ def ps_message(action: str, options: object) -> tuple[str, str, object]:
     return PS, action, options
 
 
-def is_bulky(content: Any) -> bool:
-    """Whether what a message of the Proxy-Server protocol gives or takes is, as `pickles.is_bulky`."""
-    if len(content) != 3:
-        return False
-    what = content[2]
-    if what.__class__ is dict:
-        args = what.get("args")
-        what = what.get("value") if args is None else args
-    return what.__class__ in pickles.HOLDING and pickles.is_bulky(what)
-
-
 def read_ps_message(content: Any) -> tuple[str, Any] | None:
     """Action and options of a Proxy-Server message, or None for any other content."""
     if isinstance(content, list | tuple) and len(parts := cast("list[Any]", content)) == 3:
@@ -179,19 +161,18 @@ def as_text(value: object) -> str:
 
 
 def raised(error: BaseException) -> tuple[str, str, object]:
-    """``raise`` reply: the exception, cut, and its traceback lines, as the original's."""
+    """``raise`` reply: the exception and its traceback lines, as the original's."""
     frames = vars(BaseException)["__traceback__"].__get__(error)  # a class may hide it
     try:
-        error = cut(error)
         formatted = traceback.format_exception(type(error), error, frames)
     except Exception:  # an attribute that its class defines, such as its notes
-        error = RemoteError(exceptions.qualified(type(error)), text_of(error))
+        error = RemoteError(qualified(type(error)), text_of(error))
         formatted = traceback.format_exception(RemoteError, error, frames)
-    lines, left = list[str](), _TRACEBACK
+    lines, room = list[str](), _TRACEBACK
     for line in formatted:
-        lines.append(line[:left])
-        left -= len(lines[-1])
-        if not left:
+        lines.append(line[:room])
+        room -= len(lines[-1])
+        if not room:
             break
     if lines[0].startswith("Traceback "):
         del lines[0]
@@ -209,39 +190,21 @@ def is_raised(content: object) -> BaseException | None:
 
 
 def portable(content: object, dialect: str, serializer: str) -> object:
-    """Content with the exception of a ``raise`` reply in a form that every receiver can read.
+    """Content with the exception of a ``raise`` reply in the form that its receiver reads.
 
-    PZC01 carries it as a separately encoded part beside its name and text, so that a receiver
-    without its class still learns what happened. An original Pizco gets an exception, a builtin
-    one where ours would need this package.
+    PZC01 has one form for every receiver, see `exceptions`. An original Pizco gets an exception, a builtin one
+    where ours would need this package.
     """
     message = read_ps_message(content)
     if message is None or message[0] not in _CARRY_ERRORS:
         return content
     action, options = message
-    if action == "raise":
-        return ps_message(
-            action, _portable_error(cast("tuple[Any, list[str]]", options), dialect, serializer)
-        )
     fields = as_table(options)
-    inside = fields.get("raised")
-    if inside is None:
-        return content
-    return ps_message(action, {**fields, "raised": _portable_error(inside, dialect, serializer)})
-
-
-def _portable_error(options: tuple[Any, list[str]], dialect: str, serializer: str) -> tuple[Any, list[str]]:
-    error, lines = options
+    error, lines = cast("tuple[Any, list[str]]", fields.get("raised") if fields else options) or (None, [])
     if not isinstance(error, BaseException):
-        return options
-    if dialect == PZC00:
-        return as_original(error, serializer), lines
-    detail = {"type": exceptions.qualified(type(error)), "text": text_of(error), **parts_of(error)}
-    with contextlib.suppress(SerializeError):
-        encoded = bytes(serializers.encode(serializer, error))
-        if len(encoded) <= _ENCODED:
-            detail["encoded"] = encoded
-    return detail, lines
+        return content
+    form = (as_original(error, serializer) if dialect == PZC00 else exceptions.write(error)), lines
+    return ps_message(action, {**fields, "raised": form} if fields else form)
 
 
 def as_original(error: BaseException, serializer: str) -> BaseException:
@@ -258,51 +221,24 @@ def as_original(error: BaseException, serializer: str) -> BaseException:
     return error
 
 
-def read_raised(
-    options: object, peer: str, serializer: str, trusted: bool, hide_traceback: bool
-) -> BaseException:
+def read_raised(options: object, peer: str, hide_traceback: bool) -> BaseException:
     """The exception of a ``raise`` reply, with the remote traceback as a note.
 
     Args:
         options: of the reply.
         peer: whose reply it is, for the note.
-        serializer: of the reply.
-        trusted: True when a known key signed the reply.
         hide_traceback: leave the note out.
     """
-    untold: tuple[object, list[str]] = options, []  # Pizco 0.1 sends no traceback
+    bare: tuple[object, list[str]] = options, []  # Pizco 0.1 sends no traceback
     try:
-        detail, lines = untold if isinstance(options, BaseException) else cast("tuple[Any, Any]", options)
+        form, lines = bare if isinstance(options, BaseException) else cast("tuple[Any, Any]", options)
         trace = "".join(map(str, lines))
-    except (TypeError, ValueError):
+        error = form if isinstance(form, Exception) else exceptions.read(form)
+    except Exception:  # what a peer says may be anything
         return RemoteError("unknown", f"malformed raise reply from {peer}: {shown(options, 200)}")
-    error = _rebuild(detail, trace, serializer, trusted)
-    text = as_table(detail).get("text")
-    if isinstance(text, str) and text not in text_of(error):
-        error.add_note(text)
     error.__dict__["_pzc_traceback"] = lines
+    if isinstance(error, RemoteError):
+        error.remote_traceback = trace
     if trace and not hide_traceback:
         error.add_note(f"Remote traceback ({peer}):\n{trace.rstrip()}")
     return error
-
-
-def _rebuild(detail: object, trace: str, serializer: str, trusted: bool) -> BaseException:
-    if isinstance(detail, Exception):
-        return detail
-    if not isinstance(detail, dict):
-        return RemoteError(type(detail).__name__, str(detail), trace)
-    fields = cast("dict[str, Any]", detail)
-    encoded = fields.get("encoded")
-    if isinstance(encoded, bytes | bytearray | memoryview):
-        try:
-            error = serializers.decode(serializer, cast("bytes", encoded), trusted=trusted)
-        except PzcError as exc:
-            logger.debug("remote %s cannot be rebuilt: %s", fields.get("type"), exc)
-        else:
-            if isinstance(error, Exception):
-                return error
-    with contextlib.suppress(Exception):  # what a stranger says of a class that is here
-        error = exceptions.rebuilt(str(fields.get("type")), fields)
-        if error is not None:
-            return error
-    return RemoteError(str(fields.get("type")), str(fields.get("text")), trace)

@@ -5,14 +5,12 @@ What all messages of one session have in common stands in `Facts`, made once; a 
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from . import serializers
-from .errors import DecodeError
 from .frames import Buffer, Kind
 from .ids import Stamp
 from .keyring import Key
@@ -151,17 +149,6 @@ class Message(Struct):
             DecodeError: when the serializer cannot read it.
             SerializerRefused: for a class that an untrusted pickle may not name.
         """
-        name, content, trusted = self.serializer, self.content, self.facts.trusted
-        if trusted and name == "pickle":
-            try:
-                return pickle.loads(content)
-            except (AttributeError, ImportError) as error:
-                raise DecodeError(
-                    f"pickle cannot decode this content: {serializers.reason(error)}; "
-                    "its class must be in a module that both sides can import"
-                ) from error
-            except Exception as error:
-                raise DecodeError(
-                    f"pickle cannot decode this content: {serializers.reason(error)}"
-                ) from error
-        return serializers.decode(name, content, trusted=trusted, writable=writable)
+        return serializers.decode(
+            self.serializer, self.content, trusted=self.facts.trusted, writable=writable
+        )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from . import paths, portable, unpickle_rules
+from . import kinds, paths
 from .errors import DecodeError, PzcError
 from .paths import Path
 
@@ -72,5 +72,4 @@ def replaced(content: Any, find: Callable[[Reference], Any], levels: int = 2) ->
     return content
 
 
-portable.add(Reference, "reference", write, reference)
-unpickle_rules.allow(reference)
+kinds.add(Reference, "reference", write, reference)

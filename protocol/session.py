@@ -28,15 +28,12 @@ Whatever does not hold raises a ProtocolError and leaves the session as it was. 
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Any
 
-from . import ids, pickles, serializers, signing
-from .buffers import Outside
+from . import ids, serializers, signing
 from .codec import FRESH_MS, Codec, stale, too_large
-from .contents import is_bulky
 from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
 from .frames import PZC01, Buffer, Kind, check_frames, format_header, parse_header, text
 from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
@@ -45,14 +42,15 @@ from .signing import Direction, Party, Suite, mismatch
 from .window import ReplayWindow
 
 ARRAYS = 1
-"""Bit of a request's sequence: its sender reads ``buffers``."""
+"""Bit of a request's sequence: its sender reads arrays beside the body, see `buffers`."""
 REFERENCES = 2
 """Bit of a request's sequence: its sender reads references, and notes before a reply."""
 
 _OWN_SIZE = 32
 _LOW = (1 << 30) - 1
 _NONE, _HMAC = Suite.NONE, Suite.HMAC_SHA256
-_PROTOCOL = pickle.HIGHEST_PROTOCOL
+_PLAIN_NAMES = {"buffers": "pickle", "arrays": "msgpack"}
+"""By the serializer of a request with large arrays, that of an answer without."""
 
 Terms = tuple[bytes, bytes, bytes, tuple[bytes, bytes, int], tuple[bytes, bytes, int]]
 """HMAC key, key id, serializer; of this end and of the peer: header, address and epoch."""
@@ -76,14 +74,12 @@ class Session:
         suite: of what is sealed; default HMAC-SHA256. The codec's own goes first.
         serializer: of requests; default the codec's.
         abilities: bits that tell in each request what this end can read, such as `ARRAYS`.
-        arrays: the answering end reads ``buffers``; what the asking end reads stands in its requests.
 
     Attributes:
         facts: of all messages that are received.
         last: counter of the last request on a bound connection, -1 before the first.
         serializer: of requests.
         suite: code of that in which this end seals.
-        arrays: the peer of the end that asks reads ``buffers``.
     """
 
     def __init__(
@@ -97,7 +93,6 @@ class Session:
         suite: Suite | None = None,
         serializer: str | None = None,
         abilities: int = 0,
-        arrays: bool = False,
     ) -> None:
         asker = own if asks else peer
         answerer = peer if asks else own
@@ -110,8 +105,7 @@ class Session:
         self._header = format_header(PZC01, asker.agent_id, "", abilities)
         self._start = start = format_header(PZC01, answerer.agent_id, "", 0)[:-2]
         self._own, self._size = slice(len(start), len(start) + _OWN_SIZE), len(start) + _OWN_SIZE + 1
-        self.serializer = serializer or codec.serializer
-        self.arrays = arrays
+        self.serializer = serializer or codec.serializer_for(own.key)
         self._forced, self._names = codec.suite if own.key else None, dict[bytes, str]()
         self._out = self._direction_out(suite or _HMAC)
         self._in = self._direction_in(codec.suite or suite or _HMAC, peer.epoch)
@@ -195,22 +189,11 @@ class Session:
     ) -> tuple[str, Buffer]:
         """The serializer and bytes of a content, to be sealed later; arguments and errors as `seal`."""
         if answers is None:
-            name, arrays = serializer or self.serializer, self.arrays
+            name, arrays = serializer or self.serializer, True
         else:
-            name, arrays = serializer or answers.serializer, answers.sequence & ARRAYS
-        if name != "pickle":
-            return name, serializers.encode(name, content)
-        outside = Outside() if arrays else None
-        try:
-            if content.__class__ is tuple and is_bulky(content):
-                found = pickles.pieces(content, _PROTOCOL, outside)
-                if not outside:
-                    return name, pickles.joined(found, None)
-                return "buffers", outside.beside(b"".join(found), None)
-            body: Buffer = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
-            return ("buffers", outside.beside(body, None)) if outside else (name, body)
-        except Exception as error:
-            raise serializers.inexpressible("pickle", error) from error
+            name, arrays = serializer or answers.serializer, bool(answers.sequence & ARRAYS)
+            name = _PLAIN_NAMES.get(name, name)
+        return serializers.pack(name, content) if arrays else (name, serializers.encode(name, content))
 
     def open(
         self,

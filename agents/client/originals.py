@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ...protocol.contents import as_list, as_table, shown
-from ...protocol.cutting import text_of
 from ...protocol.errors import PeerLost, RemoteError, RemoteProtocolError
+from ...protocol.exceptions import text_of
 from ...protocol.frames import PZC00
 from ...protocol.notification import Notification
 from ...protocol.operations import OPERATIONS

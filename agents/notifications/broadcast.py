@@ -150,23 +150,12 @@ class Broadcast:
             if voice is self._voices.own:
                 outgoing = publication.outgoing
                 if outgoing is None:
-                    outgoing = (
-                        mail if mail and mail[0] == self._codec.serializer else self._encode(publication)
-                    )
+                    outgoing = mail or self._encoding.copy(published)
                 self._records.check(topic, number, key, outgoing[0])
             else:  # in which nothing is numbered
                 dialect, sender = voice
                 spoken += (self._protocol.encode(sender, topic, published.content, dialect=dialect),)
         publication.outgoing, publication.spoken = outgoing, spoken
-
-    def _encode(self, publication: Publication) -> tuple[str, Body]:
-        """The content, as it was encoded for others where that is the same."""
-        published, name = publication.published, self._codec.serializer
-        if not published.serializer:
-            self._encoding.encode(published, blocks=False, arrays=False)
-        if published.serializer == name and published.slot is None:
-            return name, published.body
-        return self._encoding.anew(published)
 
     def add(self, publication: Publication) -> None:
         """Have what was prepared sent with the next `flush`; with the lock, so that numbers are in order.

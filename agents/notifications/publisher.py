@@ -50,7 +50,6 @@ class Plan(Struct, frozen=True, eq=False):
         windows: while each of these has room, nobody; None: that has to be looked at each time.
         kept: the last of each key is kept.
         ack_wait: seconds to wait for links, unless a publication says others.
-        arrays: every mailbox reads ``buffers``.
     """
 
     version: int
@@ -64,7 +63,6 @@ class Plan(Struct, frozen=True, eq=False):
     windows: tuple[Interest, ...] | None
     kept: bool
     ack_wait: float | None
-    arrays: bool
 
     def has_room(self) -> bool:
         """True when surely nobody has to be waited for."""
@@ -165,9 +163,9 @@ class Publisher:
                 subscribers.admission.wait(publication)
                 continue
             if plan.plain and not published.serializer:
-                subscribers.encoding.encode(published, blocks=plan.route.blocks, arrays=plan.route.arrays)
+                subscribers.encoding.encode(published, blocks=plan.route.blocks)
             elif plan.mailed and not published.serializer:
-                publication.mail = publication.mail or subscribers.encoding.copy(published, plan.arrays)
+                publication.mail = publication.mail or subscribers.encoding.copy(published)
             elif plan.encodes:
                 self._encode(publication, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
@@ -202,7 +200,7 @@ class Publisher:
                 version, heard, route, voices, route.remote or mailed or kept,
                 route.remote and not (mailed or kept), mailed and not (route.remote or kept),
                 route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
-                kept, about.ack_wait, all(subscriber.arrays for subscriber in route.mailboxes),
+                kept, about.ack_wait,
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
             plans[topic] = plan
@@ -217,14 +215,12 @@ class Publisher:
         """
         published, subscribers, route = publication.published, self._subscribers, plan.route
         encoding = subscribers.encoding
-        if published.serializer == "buffers" and not (route.arrays or encoding.frames_all):
-            encoding.give_back(published)
         if route.remote and not published.serializer:
-            encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
+            encoding.encode(published, blocks=route.blocks)
         if plan.kept:
             publication.kept = self.retained.encode(published)
         if route.mailboxes:
-            publication.mail = publication.mail or encoding.copy(published, plan.arrays)
+            publication.mail = publication.mail or encoding.copy(published)
 
     def _number(
         self, publication: Publication, plan: Plan, number: int, voices: tuple[Voice, ...],

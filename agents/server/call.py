@@ -20,8 +20,8 @@ from time import monotonic, time
 from typing import Any
 
 from ...protocol.contents import ps_message, raised
-from ...protocol.cutting import text_of
 from ...protocol.errors import PzcError, RemoteProtocolError
+from ...protocol.exceptions import text_of
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message

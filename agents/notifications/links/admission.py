@@ -45,8 +45,7 @@ class Admission:
     def admit(self, publication: Publication) -> bool:
         """Whether every reader that is waited for seems to have room; any thread."""
         if any(subscriber.waits(publication.published.topic) for subscriber in publication.route.mailboxes):
-            arrays = all(each.arrays for each in publication.route.mailboxes)
-            publication.mail = publication.mail or self._encoding.copy(publication.published, arrays)
+            publication.mail = publication.mail or self._encoding.copy(publication.published)
         return self.has_room(publication)  # without the lock: it is asked again with it
 
     def has_room(self, publication: Publication) -> bool:

@@ -22,6 +22,7 @@ from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRe
 from ....protocol.link_messages import Body, Ended, Loss, Notify, Row, Run
 from ....protocol.notification import Notification
 from ....protocol.peer import Peer
+from ....protocol.serializers import FRAMES
 from ....protocol.shown import printable
 from ....shm.views import INTRODUCED, Mapped
 from ....transport.counters import Counters
@@ -198,7 +199,7 @@ class Intake:
                 if made is make:
                     body = self._body(number, topic, row) if block else row.body
                     if len(body) <= DECODE_LATER or (
-                        flow.half is not None and row.serializer == "buffers" and buffers.is_light(body)
+                        flow.half is not None and row.serializer in FRAMES and buffers.is_light(body)
                     ):
                         made = self._make(topic, row, body, key_id, now)
                     else:

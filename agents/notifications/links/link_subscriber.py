@@ -61,10 +61,10 @@ class LinkSubscriber(Subscriber):
     queue: SendQueue[Published]
 
     def __init__(
-        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        self, link: str, owner: Identity, lock: threading.RLock, ring: Ring, now: float,
     ) -> None:  # fmt: skip
         queue: SendQueue[Published] = SendQueue(self._flows)
-        super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring))
+        super().__init__(link, owner, lock, ring, now, queue, Packing(queue, ring))
         self.queue = queue
         self.everything: dict[int, Wanted] = {}
         self._windows: Counter[str] = Counter()

@@ -29,7 +29,6 @@ from ....protocol.link_messages import (
     Report,
 )
 from ....protocol.message import Identity
-from ....protocol.session import ARRAYS
 from ....protocol.shown import shown
 from ....transport.counters import Counters
 from ....transport.lifelines import Lifeline
@@ -155,7 +154,7 @@ class Linking:
     def _open_here(self, message: Open, owner: Identity, link: LocalReader) -> Opened:
         if message.name is not None:
             raise Refused("a mailbox keeps what was encoded: open it over unix or tcp")
-        subscriber = self._open(message, owner, True)
+        subscriber = self._open(message, owner)
         epoch, before = self._protocol.epoch, subscriber.transport
         if not isinstance(before, LocalTransport) or before.link is not link:
             transport = LocalTransport(
@@ -169,9 +168,8 @@ class Linking:
         connection = request.connection if message.transport == "unix" else None
         if message.transport == "unix":
             self._check_connection(connection, link)
-        arrays = bool(request.message.sequence & ARRAYS)
         is_new = link not in self._subscribers.links
-        subscriber = self._open(message, owner, arrays)
+        subscriber = self._open(message, owner)
         tenure = subscriber.tenure if isinstance(subscriber, MailboxSubscriber) else 0
         tell = partial(self._tell, request, Opened(self._protocol.epoch, tenure))
         if connection is None:  # again, too: the answer that may be lost told losses, perhaps
@@ -193,7 +191,7 @@ class Linking:
         if connection.is_link and (subscriber is None or not _is_over(subscriber.transport, connection)):
             raise Refused("the connection is that of another link")
 
-    def _open(self, message: Open, owner: Identity, arrays: bool) -> Subscriber:
+    def _open(self, message: Open, owner: Identity) -> Subscriber:
         subscribers, link, name, then = self._subscribers, message.link, message.name, bool
         with subscribers.lock:
             subscriber = self._find(link, owner)
@@ -203,10 +201,10 @@ class Linking:
                 subscriber.queue.check(message.received)
                 subscriber.heard(time.monotonic())
             elif name is None:
-                subscriber = self._new(link, owner, arrays)
+                subscriber = self._new(link, owner)
             else:
                 subscribers.check_open()
-                subscriber, before = subscribers.mailboxes.open(link, owner, arrays, name, message.tenure)
+                subscriber, before = subscribers.mailboxes.open(link, owner, name, message.tenure)
                 subscribers.add(subscriber)
                 if before is not None:
                     then = subscribers.forget(before, "another process reads it now")
@@ -214,7 +212,7 @@ class Linking:
         self._looking.watch()
         return subscriber
 
-    def _new(self, link: str, owner: Identity, arrays: bool) -> Subscriber:
+    def _new(self, link: str, owner: Identity) -> Subscriber:
         subscribers = self._subscribers
         links = subscribers.live()
         of_key = [each for each in links if each.owner.key_id == owner.key_id]
@@ -222,7 +220,7 @@ class Linking:
         crowd = of_key if by_key else links
         if (by_key or len(links) >= limits.current.links) and not self._looking.make_room(crowd):
             raise Refused(f"this {'key' if by_key else 'agent'} has {len(crowd)} links already")
-        subscriber = LinkSubscriber(link, owner, arrays, subscribers.lock, subscribers.ring, time.monotonic())
+        subscriber = LinkSubscriber(link, owner, subscribers.lock, subscribers.ring, time.monotonic())
         subscribers.add(subscriber)
         return subscriber
 

@@ -48,7 +48,6 @@ class MailboxSubscriber(Subscriber):
     Args:
         link: its id.
         owner: who opened it.
-        arrays: its reader reads ``buffers``.
         lock: of all subscribers.
         ring: blocks for what mailboxes send.
         shares: whether contents of a topic may lie in shared memory.
@@ -69,14 +68,14 @@ class MailboxSubscriber(Subscriber):
     queue: KeepQueue[Record]
 
     def __init__(
-        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring,
+        self, link: str, owner: Identity, lock: threading.RLock, ring: Ring,
         shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxSubscriber | None,
         records: Records, room: int,
     ) -> None:  # fmt: skip
         queue = KeepQueue[Record]() if before is None else before.queue
         self._in_transit: dict[int, int] = {}  # blocks, by the positions whose contents lie there
         packing = MailPacking(queue, ring, self._in_transit)
-        super().__init__(link, owner, arrays, lock, ring, now, queue, packing)
+        super().__init__(link, owner, lock, ring, now, queue, packing)
         self.queue = queue
         self.name = name
         self.tenure = tenure

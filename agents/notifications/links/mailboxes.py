@@ -66,7 +66,7 @@ class Mailboxes:
         return [each for each in self._links.values() if isinstance(each, MailboxSubscriber)]
 
     def open(
-        self, link: str, owner: Identity, arrays: bool, name: str, tenure: int
+        self, link: str, owner: Identity, name: str, tenure: int
     ) -> tuple[MailboxSubscriber, MailboxSubscriber | None]:
         """A new link to a mailbox; with the lock. Arguments as those of `MailboxSubscriber`.
 
@@ -86,7 +86,7 @@ class Mailboxes:
             )
         self._tenures += 1
         subscriber = MailboxSubscriber(
-            link, owner, arrays, self._lock, self.ring, self._shares, monotonic(), name, self._tenures,
+            link, owner, self._lock, self.ring, self._shares, monotonic(), name, self._tenures,
             before, self._records, self._room,
         )  # fmt: skip
         if name:

@@ -27,7 +27,6 @@ class Route(Struct, frozen=True, eq=False):
         waits: the publisher may have to wait for one of them.
         remote: somebody needs a body.
         blocks: somebody reads blocks.
-        arrays: everybody reads ``buffers``.
         mailboxes: that get any message of it.
         kept: each of them with what gets a message without a key.
     """
@@ -37,7 +36,6 @@ class Route(Struct, frozen=True, eq=False):
     waits: bool = False
     remote: bool = False
     blocks: bool = False
-    arrays: bool = True
     mailboxes: tuple[MailboxSubscriber, ...] = ()
     kept: tuple[tuple[MailboxSubscriber, tuple[Kept, ...]], ...] = ()
 
@@ -61,7 +59,6 @@ def route_of(
         any(subscriber.waits(topic) for subscriber in (*subscribers, *mailboxes)),
         bool(remote),
         zero_copy and any(subscriber.takes_blocks for subscriber in remote),
-        all(subscriber.arrays for subscriber in remote),
         mailboxes,
         tuple((mailbox, mailbox.queue.matching(topic, "")) for mailbox in mailboxes),
     )

@@ -34,7 +34,6 @@ class Subscriber(ABC):
     Args:
         link: its id.
         owner: who opened it.
-        arrays: its reader reads ``buffers``.
         lock: of all subscribers.
         ring: blocks of the publisher.
         now: monotonic seconds.
@@ -52,12 +51,11 @@ class Subscriber(ABC):
     """
 
     def __init__(
-        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        self, link: str, owner: Identity, lock: threading.RLock, ring: Ring, now: float,
         queue: ClaimQueue[Any, Any], packing: Packing,
     ) -> None:  # fmt: skip
         self.link = link
         self.owner = owner
-        self.arrays = arrays
         self.transport: Transport | None = None
         self.was_reached = False
         self.wants: dict[int, Wanted | Claim] = {}

@@ -29,6 +29,7 @@ from pzc import (
     close,
     drop,
     mailbox,
+    register_class,
 )
 
 from tests.contract.rigs import pizco
@@ -49,11 +50,11 @@ def trusting(name: str) -> Protocol:
     return Protocol(keyring=Keyring([Key(f"a long secret of the {name}", name, Role.ADMIN)]))
 
 
-class Trap(RuntimeError):
+@register_class
+class Trap:
     """Unpickled in full it makes a folder."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("a trap")
         self.path = path
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,0 +1,169 @@
+"""Pickles that no trusted key signed: looked through opcode by opcode, then read with a fixed list of names.
+
+Originals without a key send pickles, and so may anybody else. Such a pickle holds plain data: numbers, text,
+bytes, lists, tuples, dicts, sets, dates, decimals and the exceptions of Python. What would let a short pickle
+cost much is refused before anything is built::
+
+    refused                              because
+    a memo index above the opcodes       the memo is an array as long as its highest index
+    fetching a container a second time   twenty lists of two references each unfold to a million parts
+    BUILD, EXT, PERSID, DUP, INST, OBJ   they set attributes, or name what stands elsewhere
+    more than `COSTLY` tuples, objects and large integers
+                                         their hashes can be made equal, which makes a table quadratic
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import datetime as dt
+import decimal
+import io
+import pickle
+import pickletools
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from typing import Any, cast
+
+from .errors import DecodeError, SerializerRefused
+
+OPCODES = 1 << 18
+"""Opcodes of a pickle that nobody vouches for."""
+
+COSTLY = 4096
+"""Tuples, objects and integers beyond 64 bits in such a pickle."""
+
+LEVELS = 100
+"""Containers inside one another, in whatever a stranger sends."""
+
+_STORE = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"})
+_FETCH = frozenset({"GET", "BINGET", "LONG_BINGET"})
+_SCALARS = frozenset({
+    "NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT",
+    "BINFLOAT", "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE",
+    "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8", "GLOBAL", "STACK_GLOBAL",
+})  # fmt: skip
+_COSTLY = frozenset({"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "FROZENSET", "REDUCE", "NEWOBJ"})
+_BUILDERS = frozenset({
+    "EMPTY_LIST", "EMPTY_TUPLE", "EMPTY_DICT", "EMPTY_SET", "LIST", "DICT", "APPEND", "APPENDS", "SETITEM",
+    "SETITEMS", "ADDITEMS", "MARK", "POP", "POP_MARK", "PROTO", "FRAME", "STOP",
+})  # fmt: skip
+_ALLOWED = _STORE | _FETCH | _SCALARS | _COSTLY | _BUILDERS
+
+
+def loads(data: bytes | bytearray | memoryview) -> Any:
+    """Return the object in exactly one pickle, of any protocol.
+
+    Raises:
+        SerializerRefused: it names a class or function that is not on the list.
+        DecodeError: it is malformed, followed by bytes, or may cost more than it should.
+    """
+    raw = bytes(data)
+    try:
+        _check(raw)
+        content = _Unpickler(io.BytesIO(raw)).load()
+    except (DecodeError, SerializerRefused):
+        raise
+    except Exception as error:
+        raise DecodeError(f"malformed pickle: {type(error).__name__}") from error
+    check_levels(content)
+    return content
+
+
+def _check(raw: bytes) -> None:
+    stored: list[bool] = []  # by memo index: whether a container stands there
+    before, costly, end = "", 0, 0
+    for number, (opcode, arg, position) in enumerate(pickletools.genops(raw)):
+        name, end = opcode.name, cast("int", position)
+        if name not in _ALLOWED or number > OPCODES:
+            raise DecodeError(f"an unsigned pickle may not hold {name} as opcode {number}")
+        if name in _STORE:
+            index = len(stored) if name == "MEMOIZE" else int(cast("Any", arg))
+            if not 0 <= index <= number:
+                raise DecodeError(f"memo index {index} in a pickle of {number} opcodes so far")
+            stored += [True] * (index + 1 - len(stored))
+            stored[index] = before not in _SCALARS
+        elif name in _FETCH and (int(cast("Any", arg)) >= len(stored) or stored[int(cast("Any", arg))]):
+            raise DecodeError("an unsigned pickle may hold each container in one place only")
+        elif name in _COSTLY or (isinstance(arg, int) and arg.bit_length() > 64):
+            costly += 1
+            if costly > COSTLY:
+                raise DecodeError(f"more than {COSTLY} tuples, objects and large integers in one pickle")
+        before = name
+    if end + 1 != len(raw):
+        raise DecodeError(f"{len(raw) - end - 1} bytes after the end of the pickle")
+
+
+def check_levels(content: object) -> None:
+    """Refuse a tree of containers that is too deep: what looks at it recursively would fail.
+
+    Raises:
+        DecodeError: saying the limit.
+    """
+    level: list[object] = [content]
+    for _ in range(LEVELS):
+        level = [part for each in level for part in _parts(each)]
+        if not level:
+            return
+    raise DecodeError(f"the content is nested more than {LEVELS} deep")
+
+
+def _parts(value: Any) -> Iterable[object]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    if isinstance(value, BaseException):
+        return value.args
+    return value if isinstance(value, list | tuple | set | frozenset | collections.deque) else ()
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        found = _NAMES.get(f"{_PYTHON_2.get(module, module)}.{name}")
+        if found is None:
+            raise SerializerRefused(
+                f"an unsigned pickle may not name {module[:80]}.{name[:80]}; sign with a key of role operator "
+                "or above (PZC_KEY), or send plain data"
+            )
+        return found
+
+
+def _latin_1(text: str, encoding: str) -> bytes:
+    """Bytes, as protocols below 3 write them."""
+    if encoding not in ("latin1", "latin-1"):
+        raise DecodeError("bytes in a pickle are written in latin1 only")
+    return text.encode("latin-1")
+
+
+def _of_items(kind: Callable[..., object]) -> Callable[..., object]:
+    """A constructor that takes nothing but items: ``bytes(10**12)`` would fill the memory."""
+
+    def make(*args: object) -> object:
+        if [type(each) for each in args] not in ([], [list], [tuple], [bytes]):
+            raise DecodeError("a container in a pickle is made of its items")
+        return kind(*args)
+
+    return make
+
+
+_NAMES: dict[str, Any] = {
+    "_codecs.encode": _latin_1,
+    "builtins.complex": complex,
+    **{
+        f"{kind.__module__}.{kind.__name__}": _of_items(kind)
+        for kind in (bytes, bytearray, set, frozenset, collections.OrderedDict, collections.deque)
+    },
+    **{
+        f"datetime.{kind.__name__}": kind
+        for kind in (dt.date, dt.datetime, dt.time, dt.timedelta, dt.timezone)
+    },
+    "decimal.Decimal": decimal.Decimal,
+    "concurrent.futures._base.CancelledError": CancelledError,
+    **{
+        f"builtins.{name}": kind
+        for name, kind in vars(builtins).items()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    },
+}
+"""All that an unsigned pickle may name."""
+
+_PYTHON_2 = {"__builtin__": "builtins", "exceptions": "builtins"}
