@@ -1,7 +1,7 @@
 """NumPy arrays and dtypes as plain data and raw bytes.
 
-An array is written as ``[dtype, shape, order, bytes]`` with order ``"C"`` or ``"F"``, a dtype as its NumPy string
-(``"<f8"``, ``">M8[ns]"``, ``"|S3"``) or, for records, as the nested lists of `numpy.lib.format.dtype_to_descr`.
+An array is written as ``[dtype, shape, order, bytes]`` with order ``"C"`` or ``"F"``. A dtype is written as
+its string (``"<f8"``, ``">M8[ns]"``), that of a record as the lists of `numpy.lib.format.dtype_to_descr`.
 Every part is checked before NumPy sees it, because a message of a stranger may hold anything.
 """
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
     DType = np.dtype[Any]
-
-Raw = bytes | bytearray | memoryview
 
 _SIMPLE = re.compile(r"[<>|=]?[biufcSUVmM]\d{1,9}(\[\d{0,9}(generic|Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as)\])?")
 _DEPTH = 16
@@ -51,13 +49,13 @@ def read(form: object, shape: object, order: object, raw: object) -> Array:
         DecodeError: the parts are malformed or do not fit together.
     """
     dtype, sizes = read_dtype(form), read_shape(shape)
-    if not isinstance(raw, Raw) or order not in ("C", "F"):
+    if not isinstance(raw, bytes | bytearray | memoryview) or order not in ("C", "F"):
         raise DecodeError("an array needs bytes, and 'C' or 'F' as its order")
-    count, size = math.prod(sizes), memoryview(raw).nbytes
+    count, size = math.prod(sizes), memoryview(cast("bytes", raw)).nbytes
     if count * dtype.itemsize != size or (not dtype.itemsize and count > _EMPTY_ITEMS):
         raise DecodeError(f"{size} bytes do not make an array of {count} x {dtype.itemsize}")
     try:
-        array: Array = np.ndarray(sizes, dtype, buffer=raw, order=cast("Any", order))
+        array: Array = np.ndarray(sizes, dtype, buffer=cast("bytes", raw), order=cast("Any", order))
     except (ValueError, TypeError) as error:
         raise DecodeError(f"impossible array: {error}") from error
     _check_text(array)
@@ -109,11 +107,11 @@ def _descr(form: object, levels: int) -> object:
 
 
 def _field(field: object, levels: int) -> tuple[object, ...]:
-    parts = tuple(cast("list[Any]", field)) if isinstance(field, list | tuple) else ()
+    parts: list[Any] = [*cast("list[Any]", field)] if isinstance(field, list | tuple) else []
     if len(parts) not in (2, 3):
         raise DecodeError("a field of a record needs a name, a dtype and perhaps a shape")
-    names = parts[0] if isinstance(parts[0], list | tuple) else [parts[0]]
-    if not all(type(name) is str for name in cast("list[object]", names)):
+    names: list[Any] = [*parts[0]] if isinstance(parts[0], list | tuple) else [parts[0]]
+    if not all(type(name) is str for name in names):
         raise DecodeError("the names of fields must be strings")
     name = names[0] if len(names) == 1 else tuple(names)
     return (name, _descr(parts[1], levels), *(read_shape(list(shape)) for shape in parts[2:]))

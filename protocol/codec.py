@@ -137,7 +137,7 @@ class Codec:
         return {**self.__dict__, "_incoming": Memo()}
 
     def serializer_for(self, key: Key | None) -> str:
-        """Name of the serializer of what a key signs: MessagePack where no receiver would believe a pickle."""
+        """Name of the serializer of what a key signs: no pickle where no receiver would believe it."""
         untrusted = key is None or not key.trusted
         return "msgpack" if untrusted and serializers.family(self.serializer) == "pickle" else self.serializer
 
@@ -196,10 +196,7 @@ class Codec:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        if msgid is None:
-            kind = _NOTIFICATION if topic else _REQUEST
-        else:
-            kind = _REPLY
+        kind = _REPLY if msgid is not None else _NOTIFICATION if topic else _REQUEST
         signer = None if self.keyring is None else self.keyring.signer(kind)
         old = (dialect or self.dialect) == PZC00
         name = serializer or (self.serializer if old else self.serializer_for(signer))

@@ -192,8 +192,8 @@ def is_raised(content: object) -> BaseException | None:
 def portable(content: object, dialect: str, serializer: str) -> object:
     """Content with the exception of a ``raise`` reply in the form that its receiver reads.
 
-    PZC01 has one form for every receiver, see `exceptions`. An original Pizco gets an exception, a builtin one
-    where ours would need this package.
+    PZC01 has one form for every receiver, see `exceptions`. An original Pizco gets an exception, and one of
+    Python's own where ours would need this package.
     """
     message = read_ps_message(content)
     if message is None or message[0] not in _CARRY_ERRORS:

@@ -84,25 +84,29 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def _more(error: BaseException, levels: int) -> bytes:
-    args = OSError.__reduce__(error)[1] if isinstance(error, OSError) else args_of(error)
-    group = isinstance(error, BaseExceptionGroup)
-    state = {name: _kept(value) for name, value in vars(error).items() if _settable(error, name)}
+    raised = cast("Any", error)
+    # The name of a file stands beside the arguments of an OSError.
+    args: tuple[Any, ...] = (
+        cast("Any", OSError).__reduce__(raised)[1] if isinstance(error, OSError) else args_of(error)
+    )
+    members: list[Any] = []
+    if isinstance(error, BaseExceptionGroup):
+        args, members = args[:1], [write(each, levels) for each in raised.exceptions if levels > 0]
+    cause, context, hidden = error.__cause__, error.__context__, error.__suppress_context__
     chain = [
         None if each is None or levels <= 0 else write(each, levels)
-        for each in (error.__cause__, error.__context__)
+        for each in (cause, None if context is cause else context)
     ]
-    members = [write(each, levels) for each in error.exceptions] if group and levels > 0 else []
-    kept = (
-        [text_of(error)]
-        if group
-        else [_kept(arg) for arg in cast("tuple[object, ...]", args)[: MOST // _ITEM]]
-    )
+    kept = [_kept(arg) for arg in args[: MOST // _ITEM]]
+    attributes: dict[str, object] = vars(raised)
+    state = {name: _kept(value) for name, value in attributes.items() if _settable(raised, name)}
+    text = [text_of(raised)]
     for parts in (
-        [kept, state, *chain, error.__suppress_context__, members],
-        [[text_of(error)], {}, *chain, error.__suppress_context__, members],
-        [[text_of(error)], {}, None, None, True, []],
+        (kept, state, *chain, hidden, members),
+        (text, {}, *chain, hidden, members),
+        (text, {}, None, None, hidden, []),
     ):
-        packed = bytes(serializers.encode("msgpack", parts))
+        packed = bytes(serializers.encode("msgpack", [*parts]))
         if len(packed) <= MOST:
             return packed
     return b""
@@ -110,8 +114,6 @@ def _more(error: BaseException, levels: int) -> bytes:
 
 def _kept(value: object) -> object:
     """A value that is small and has a kind; of all others what they look like."""
-    if isinstance(value, BaseException):
-        value = cast("object", value if isinstance(value, Exception) else shown(value))
     try:
         if _size(value, MOST) <= MOST and len(serializers.encode("msgpack", value)) <= MOST:
             return value
@@ -129,9 +131,13 @@ def _size(value: Any, room: int) -> int:
     if is_array(value):
         return value.nbytes
     if isinstance(value, dict | list | tuple | set | frozenset):
-        size = _ITEM * len(value)
-        for each in [*value, *value.values()] if isinstance(value, dict) else value if size <= room else ():
-            size += _size(each, room - size) if size <= room else 0
+        held = cast("Any", value)
+        size = _ITEM * len(held)
+        if size > room:
+            return size
+        for each in [*held, *held.values()] if isinstance(value, dict) else held:
+            if (size := size + _size(each, room - size)) > room:
+                return size
         return size
     return _ITEM
 
@@ -161,7 +167,7 @@ def read(form: object) -> Exception:
     for note in notes:
         error.add_note(str(note))
     error.__cause__ = None if cause is None else read(cause)
-    error.__context__ = None if context is None else read(context)
+    error.__context__ = error.__cause__ if context is None else read(context)
     error.__suppress_context__ = bool(suppress)
     return error
 
@@ -172,8 +178,8 @@ def _unpacked(packed: object, text: str) -> list[Any]:
             parts = serializers.decode("msgpack", packed, trusted=False)
         except PzcError:  # an argument whose class is not here
             parts = None
-        if isinstance(parts, list) and len(cast("list[Any]", parts)) == 6:
-            return cast("list[Any]", parts)
+        if isinstance(parts, list) and len(found := cast("list[Any]", parts)) == 6:
+            return found
     return [[text], {}, None, None, False, []]
 
 
@@ -188,9 +194,8 @@ def _rebuilt(name: str, args: Any, state: Any, members: list[Exception]) -> Exce
             return None
     base: Any = next(each for each in cls.__mro__ if each.__module__ == "builtins")
     try:
-        if issubclass(cls, BaseExceptionGroup):
-            args = (args[0], members)
-        made: Exception = cls.__new__(cls, *args)
+        args = (args[0], members) if issubclass(cls, BaseExceptionGroup) else args
+        made: Exception = cast("Any", cls).__new__(cls, *args)
         base.__init__(made, *args)
         for attribute, value in state.items():
             if _settable(made, attribute):

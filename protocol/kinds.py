@@ -15,7 +15,6 @@ import decimal
 import enum
 import fractions
 import functools
-import operator
 import pathlib
 import sys
 import types
@@ -60,9 +59,9 @@ def write(value: Any) -> tuple[str, object]:
     Raises:
         SerializeError: no kind takes it.
     """
-    kind = _kind_of(type(value))
+    kind = _kind_of(class_of(value))
     if kind is None:
-        raise SerializeError(f"{qualified(type(value))} has no kind")
+        raise SerializeError("its class has no kind")
     return kind.name, kind.write(value)
 
 
@@ -96,9 +95,7 @@ def add(cls: type, name: str, write: Writer, read: Reader) -> None:
     _kind_of.cache_clear()
 
 
-def add_of_library(
-    library: str, names: Iterable[str], kind: str, write: Writer, read: Reader
-) -> None:
+def add_of_library(library: str, names: Iterable[str], kind: str, write: Writer, read: Reader) -> None:
     """Add the kind of classes, by name, and of their subclasses in the same library."""
     _BY_NAME[kind] = found = ValueKind(kind, write, read)
     _OF_LIBRARIES.update({(library, name): found for name in names})
@@ -109,11 +106,17 @@ def plain_base(value: Any) -> object:
 
     A NumPy scalar is none, though some are subclasses of float.
     """
-    if numpy_kind(type(value)) or _kind_of(type(value)) is not None:
+    cls = class_of(value)
+    if numpy_kind(cls) or _kind_of(cls) is not None:
         return None
     base = next((base for base in _PLAIN_BASES if isinstance(value, base)), None)
     # str() of an enum that is a string would give its name.
     return None if base is None else str.__str__(value) if base is str else base(value)
+
+
+def class_of(value: object) -> type:
+    """Return the class of a value, as one that a type checker takes for any class."""
+    return type(value)
 
 
 def qualified(cls: type) -> str:
@@ -140,11 +143,12 @@ def loaded(name: object) -> type | None:
 def _kind_of(cls: type) -> ValueKind | None:
     if (kind := _BY_CLASS.get(cls)) is not None:
         return kind
-    if issubclass(cls, enum.Enum):
+    bases = set(cls.__mro__)
+    if enum.Enum in bases:
         return _BY_NAME["enum"]
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+    if tuple in bases and hasattr(cls, "_fields"):
         return _BY_NAME["namedtuple"]
-    if dataclasses.is_dataclass(cls) and cast("Any", cls).__dataclass_params__.frozen:
+    if _is_frozen(cls):
         return _BY_NAME["dataclass"]
     if (numpy := numpy_kind(cls)) in ("ndarray", "generic"):
         # Other subclasses of arrays, such as masked ones, hold more than their bytes.
@@ -155,6 +159,10 @@ def _kind_of(cls: type) -> ValueKind | None:
         if base in _INHERITED or (library, base.__name__) in _OF_LIBRARIES:
             return _BY_CLASS.get(base) or _OF_LIBRARIES[library, base.__name__]
     return None
+
+
+def _is_frozen(cls: Any) -> bool:
+    return dataclasses.is_dataclass(cls) and cast("Any", cls).__dataclass_params__.frozen
 
 
 def _class_of(name: object, base: type) -> Any:
@@ -172,8 +180,12 @@ def _write_enum(value: enum.Enum) -> list[object]:
 def _read_enum(parts: Any) -> object:
     name, names = parts
     cls = _class_of(name, enum.Enum)
-    members = [cls.__members__[each] for each in names]
-    return functools.reduce(operator.or_, members) if members else cls(0)
+    members: list[Any] = [cls.__members__[each] for each in names]
+    return functools.reduce(lambda a, b: a | b, members) if members else cls(0)
+
+
+def _write_named_tuple(value: Any) -> list[object]:
+    return [qualified(class_of(value)), [*value]]
 
 
 def _read_named_tuple(parts: Any) -> object:
@@ -181,25 +193,23 @@ def _read_named_tuple(parts: Any) -> object:
     cls = _class_of(name, tuple)
     if len(values) != len(cls._fields):
         raise DecodeError(f"{name} has {len(cls._fields)} fields, not {len(values)}")
-    return tuple.__new__(cls, values)
+    return cast("Any", tuple).__new__(cls, values)
 
 
 def _write_dataclass(value: Any) -> list[object]:
-    return [
-        qualified(type(value)),
-        {each.name: getattr(value, each.name) for each in dataclasses.fields(value)},
-    ]
+    fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    return [qualified(class_of(value)), fields]
 
 
 def _read_dataclass(parts: Any) -> object:
     name, values = parts
     cls = _class_of(name, object)
-    if not dataclasses.is_dataclass(cls) or not cast("Any", cls).__dataclass_params__.frozen:
+    if not _is_frozen(cls):
         raise DecodeError(f"{name} is no frozen dataclass here")
     if {*values} != {each.name for each in dataclasses.fields(cls)}:
         raise DecodeError(f"{name} has other fields here")
     # The constructor is the user's code, and may take other arguments.
-    made = object.__new__(cls)
+    made: object = object.__new__(cls)
     for field, each in values.items():
         object.__setattr__(made, field, each)
     return made
@@ -287,7 +297,7 @@ def _bounds(value: Any) -> list[object]:
 
 
 def _hashed(items: Iterable[Any]) -> Iterable[Any]:
-    """The items of a set or the keys of a table, unless so many hashes are equal that it would be quadratic."""
+    """The items of a set or keys of a table, unless so many hashes are equal that it would be quadratic."""
     found = list(items)
     hashes = collections.Counter(map(hash, found))
     if hashes and max(hashes.values()) > _EQUAL_HASHES:
@@ -345,7 +355,7 @@ for _entry in _EXACT:
 
 _FOUND: tuple[ValueKind, ...] = (
     ValueKind("enum", _write_enum, _read_enum),
-    ValueKind("namedtuple", lambda value: [qualified(type(value)), [*value]], _read_named_tuple),
+    ValueKind("namedtuple", _write_named_tuple, _read_named_tuple),
     ValueKind("dataclass", _write_dataclass, _read_dataclass),
     ValueKind("array", _write_array, _read_array),
     ValueKind("scalar", _write_scalar, _read_scalar),

@@ -1,7 +1,7 @@
 """Kinds of pandas and pint: frames by Arrow, quantities as magnitude and units.
 
-A library is imported when one of its values is written or read, never before. A frame of a stranger is bounded
-before pandas sees it: Arrow can compress a gigabyte, or a billion empty cells, into a few bytes.
+A library is imported when one of its values is written or read, never before. A frame of a stranger is
+bounded before pandas sees it: Arrow can compress a gigabyte, or a billion empty cells, into a few bytes.
 """
 
 from __future__ import annotations
@@ -9,16 +9,13 @@ from __future__ import annotations
 import re
 import struct
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import kinds
 from .errors import DecodeError, SerializeError
 from .lazily import Lazily
 
-if TYPE_CHECKING:
-    import pandas
-else:
-    pandas = Lazily("pandas")
+pandas: Any = Lazily("pandas")
 
 _CELLS_PER_BYTE = 64
 _UNIT = re.compile(r"\w{1,64}")
@@ -109,9 +106,7 @@ kinds.add_of_library("pandas", ["DataFrame"], "frame", _write_frame, _read_frame
 kinds.add_of_library("pandas", ["Series"], "series", _write_series, _read_series)
 kinds.add_of_library("pandas", ["Index"], "index", _write_index, lambda raw: _read_frame(raw).index)
 kinds.add_of_library("pandas", ["Timestamp"], "timestamp", _write_timestamp, _read_timestamp)
-kinds.add_of_library(
-    "pandas", ["Timedelta"], "duration", lambda span: span.isoformat(), pandas.Timedelta
-)
+kinds.add_of_library("pandas", ["Timedelta"], "duration", lambda span: span.isoformat(), pandas.Timedelta)
 kinds.add_of_library("pandas", ["NaTType"], "nat", lambda _: None, lambda _: pandas.NaT)
 kinds.add_of_library("pandas", ["NAType"], "na", lambda _: None, lambda _: pandas.NA)
 

@@ -1,7 +1,7 @@
 """A look at MessagePack of a stranger before it is decoded: how deep, how many items, which keys.
 
-A decoder makes 64 bytes of each one-byte list and fails on deep nesting only when the stack is used up. So the
-tokens are counted first, without recursion, also inside the extensions that hold MessagePack.
+A decoder makes 64 bytes of each one-byte list and fails on deep nesting only when the stack is used up. So
+the tokens are counted first, without recursion, also inside the extensions that hold MessagePack.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def check(data: bytes | bytearray | memoryview) -> None:
 
 
 def _open(data: bytes | bytearray | memoryview, at: int, code: int) -> tuple[int, int, bool, int]:
-    """Where the first item of a container is, how many there are, whether it is a map, where it has to end."""
+    """Where the items of a container begin, how many there are, whether it is a map, where it has to end."""
     if code in _EXTENSIONS:
         width = _EXTENSIONS[code]
         length = int.from_bytes(data[at + 1 : at + 1 + width]) if width else 1 << (code - 0xD4)

@@ -109,11 +109,12 @@ def check_levels(content: object) -> None:
 
 
 def _parts(value: Any) -> Iterable[object]:
+    held: Any = value
     if isinstance(value, dict):
-        return [*value, *value.values()]
+        return [*held, *held.values()]
     if isinstance(value, BaseException):
         return value.args
-    return value if isinstance(value, list | tuple | set | frozenset | collections.deque) else ()
+    return held if isinstance(value, list | tuple | set | frozenset | collections.deque) else ()
 
 
 class _Unpickler(pickle.Unpickler):
@@ -121,8 +122,8 @@ class _Unpickler(pickle.Unpickler):
         found = _NAMES.get(f"{_PYTHON_2.get(module, module)}.{name}")
         if found is None:
             raise SerializerRefused(
-                f"an unsigned pickle may not name {module[:80]}.{name[:80]}; sign with a key of role operator "
-                "or above (PZC_KEY), or send plain data"
+                f"an unsigned pickle may not name {module[:80]}.{name[:80]}; sign with a key of role "
+                "operator or above (PZC_KEY), or send plain data"
             )
         return found
 

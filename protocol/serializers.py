@@ -13,7 +13,7 @@ to ``pickle5``          where no digit is
 ======================= =========================== ======================== ==========================
 
 MessagePack has three extensions: 1 is ``[name of a kind, parts]``, 2 the number of a buffer beside the body,
-3 a tuple. JSON writes a kind as ``{"__pzc__": name, "value": parts}``; it has lists for tuples and text for keys.
+3 a tuple. JSON writes a kind as ``{"__pzc__": name, "value": parts}``; tuples are lists there, keys text.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def encode(name: str, content: object, allocate: Allocate | None = None) -> Data
     """
     try:
         if name == "msgpack":
-            return _packed(content, None)
+            return _packed(content)
         if name in FRAMES:
             outside = Outside()
             outside.seen = buffers.LARGE  # all arrays go beside the body
@@ -86,7 +86,7 @@ def encode(name: str, content: object, allocate: Allocate | None = None) -> Data
 def pack(name: str, content: object, allocate: Allocate | None = None) -> tuple[str, Data]:
     """Return serializer and bytes for a receiver that reads arrays beside the body.
 
-    Arrays of together more than 64 KiB go there; without such ones, and for other serializers, it is `encode`.
+    Arrays of together more than 64 KiB go there. Without any, and for other serializers, it is `encode`.
     """
     if name not in _BESIDE:
         return name, encode(name, content, allocate)
@@ -118,7 +118,7 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
             which nobody else may use then, are not copied for that. False gives read-only views.
 
     Raises:
-        SerializerRefused: unknown name, a serializer that needs a signature, or a class that may not be named.
+        SerializerRefused: unknown name, one that takes a signature, or a class that may not be named.
         DecodeError: anything else that is wrong with the data.
     """
     try:
@@ -174,7 +174,7 @@ def family(name: str) -> str:
 
 
 def default_accept(serializer_name: str) -> frozenset[str]:
-    """What a receiver accepts when it was not told: no pickles if its own serializer is none; errors as `validate`."""
+    """Return what a receiver accepts by default: pickles if it sends them itself; errors as `validate`."""
     validate(serializer_name)
     known = frozenset(_FAMILIES.values()) - STRUCTURAL
     return known if family(serializer_name) == "pickle" else known - {"pickle"}
@@ -205,7 +205,8 @@ def _inexpressible(name: str, content: object, error: Exception) -> SerializeErr
     if isinstance(content, tuple) and content[:1] == ("PSMessage",):
         path = path.removeprefix("[2]")  # the options of a call
     where = f"{path.lstrip('.')} is" if path else "this content is"
-    what = f"{where} of class {kinds.qualified(type(part))}, which {name} cannot express: {reason(error)}"
+    why = str(error) if isinstance(error, SerializeError) else reason(error)
+    what = f"{where} of class {kinds.qualified(type(part))}, which {name} cannot express ({why})"
     if family(name) == "pickle":
         return SerializeError(what)
     return SerializeError(
@@ -215,22 +216,17 @@ def _inexpressible(name: str, content: object, error: Exception) -> SerializeErr
 
 def _first_bad(name: str, value: Any) -> tuple[str, object] | None:
     """The first part of a container that cannot be sent, and the step to it."""
+    held: Any = value
     if isinstance(value, dict):
-        steps = (
-            (f".{key}" if isinstance(key, str) else f"[{key!r:.40}]", each) for key, each in value.items()
-        )
+        steps = [(f".{key}" if isinstance(key, str) else f"[{key!r:.40}]", held[key]) for key in held]
     elif isinstance(value, list | tuple):
-        steps = ((f"[{at}]", each) for at, each in enumerate(value))
+        steps = [(f"[{at}]", each) for at, each in enumerate(held)]
     else:
         return None
+    write = {"msgpack": _packed, "arrays": _packed, "json": _encode_json}.get(name, pickle.dumps)
     for step, each in steps:
         try:
-            if name in ("msgpack", "arrays"):
-                _packed(each, None)
-            elif name == "json":
-                _encode_json(each)
-            else:
-                pickle.dumps(each)
+            write(each)
         except Exception:
             return step, each
     return None
@@ -274,7 +270,7 @@ _Extension = msgspec.msgpack.Ext
 _EXACT = ATOMS - {int, str}
 
 
-def _packed(content: Any, outside: Outside | None) -> bytes:
+def _packed(content: Any, outside: Outside | None = None) -> bytes:
     if type(content) in ATOMS:
         prepare: Callable[[Any], Any] = _itself
     else:
@@ -384,21 +380,18 @@ def _encode_json(content: object) -> bytes:
 
 def _json_default(value: Any) -> object:
     if isinstance(value, bytes | memoryview):
-        return {_TAG: "bytes", "value": base64.b64encode(value).decode()}
+        return {_TAG: "bytes", "value": base64.b64encode(cast("bytes", value)).decode()}
     name, parts = kinds.write(value)
     return {_TAG: name, "value": _escaped(parts)}
 
 
 def _escaped(content: Any) -> Any:
     """A content in which dicts with a key ``__pzc__`` cannot be taken for kinds."""
+    held: Any = content
     if isinstance(content, dict):
-        table = {key: _escaped(value) for key, value in content.items()}
-        return (
-            {_TAG: "dict", "value": [[key, value] for key, value in table.items()]}
-            if _TAG in table
-            else table
-        )
-    return [_escaped(each) for each in content] if isinstance(content, list | tuple) else content
+        table = {key: _escaped(held[key]) for key in held}
+        return {_TAG: "dict", "value": [[*pair] for pair in table.items()]} if _TAG in table else table
+    return [_escaped(each) for each in held] if isinstance(content, list | tuple) else content
 
 
 def _json_object(writable: bool, value: dict[str, Any]) -> object:

@@ -75,7 +75,7 @@ class Encoding:
         return name, body
 
     def copy(self, published: Published) -> tuple[str, Body]:
-        """Serializer and body in no block, where it would stay as long as a mailbox has it; errors as `encode`.
+        """Serializer and body outside of blocks, for mailboxes, which may keep it long; errors as `encode`.
 
         Args:
             published: that may have its body already.
