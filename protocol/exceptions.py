@@ -84,7 +84,7 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def _more(error: BaseException, levels: int) -> bytes:
-    raised = cast("Any", error)
+    raised, attributes = cast("Any", error), cast("dict[str, object]", vars(error))
     # The name of a file stands beside the arguments of an OSError.
     args: tuple[Any, ...] = (
         cast("Any", OSError).__reduce__(raised)[1] if isinstance(error, OSError) else args_of(error)
@@ -98,10 +98,9 @@ def _more(error: BaseException, levels: int) -> bytes:
         for each in (cause, None if context is cause else context)
     ]
     kept = [_kept(arg) for arg in args[: MOST // _ITEM]]
-    attributes: dict[str, object] = vars(raised)
     state = {name: _kept(value) for name, value in attributes.items() if _settable(raised, name)}
     text = [text_of(raised)]
-    for parts in (
+    for parts in (  # what fits
         (kept, state, *chain, hidden, members),
         (text, {}, *chain, hidden, members),
         (text, {}, None, None, hidden, []),
@@ -175,7 +174,7 @@ def read(form: object) -> Exception:
 def _unpacked(packed: object, text: str) -> list[Any]:
     if isinstance(packed, bytes | bytearray | memoryview):
         try:
-            parts = serializers.decode("msgpack", packed, trusted=False)
+            parts = serializers.decode("msgpack", cast("bytes", packed), trusted=False)
         except PzcError:  # an argument whose class is not here
             parts = None
         if isinstance(parts, list) and len(found := cast("list[Any]", parts)) == 6:
