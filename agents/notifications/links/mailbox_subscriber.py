@@ -30,7 +30,7 @@ from ....protocol.message import Identity
 from ....protocol.records import Record, Records, size_beside
 from ....protocol.shown import printable
 from ....shm.ring import Ring
-from .packing import MAIL_ROWS, Batch, MailPacking
+from .packing import Batch, MailPacking
 from .subscriber import Subscriber
 from .topics import Wanted
 from .transports import UNIX_LIMIT, Transport
@@ -63,7 +63,6 @@ class MailboxSubscriber(Subscriber):
         heard_at: when its reader was heard.
         said_at: when that said what it wants.
         signs: its rows have message id and signature.
-        asked: its reader waits for something, perhaps, and nobody is about to look what there is.
     """
 
     queue: KeepQueue[Record]
@@ -82,7 +81,6 @@ class MailboxSubscriber(Subscriber):
         self.tenure = tenure
         self.heard_at = self.said_at = now
         self.signs = before is not None and before.signs
-        self.asked = False
         self._records = records
         self._room = room
         self._shares = shares
@@ -172,10 +170,6 @@ class MailboxSubscriber(Subscriber):
         """Whether its reader fetches, or did a moment ago."""
         return now - self.heard_at < FETCHING
 
-    def is_behind(self, now: float) -> bool:
-        """Whether its reader fetches, and has fallen behind."""
-        return self.fetches(now) and self.queue.waiting > MAIL_ROWS
-
     @property
     def waiting(self) -> int:
         """See `Subscriber.waiting`; and what its reader has no room for yet."""
@@ -221,12 +215,6 @@ class MailboxSubscriber(Subscriber):
         self._ring.gone(self.link)
 
     # --- sending: without the lock -------------------------------------------------------------------
-
-    def flush(self) -> None:
-        """See `Subscriber.flush`."""
-        if self.transport is not None and self.transport.ready:
-            self.asked = True  # before it looks, so that what is published meanwhile is not left lying
-        super().flush()
 
     def _goes(self, batch: Batch, transport: Transport) -> Batch:
         """Seal what goes, where its reader wants that, and place it where the transport takes it."""
