@@ -217,7 +217,7 @@ class LinkSubscriber(Subscriber):
             self.pull()
         return bool(done)
 
-    def _goes(self, batch: Batch, transport: Transport) -> Batch:
+    def _goes(self, batch: Batch) -> Batch:
         """Count what goes."""
         contents = batch[2]
         if contents:

@@ -88,7 +88,7 @@ class Subscribers:
             self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )
         self.admission = Admission(loop, self.changed, self.encoding, counters)
-        self.mailboxes = Mailboxes(self.lock, self.links, self._shares, records)
+        self.mailboxes = Mailboxes(self.lock, self.links, self.ring, records)
         self._closed = False
 
     # --- publishing ----------------------------------------------------------------------------------
@@ -284,9 +284,6 @@ class Subscribers:
             transport.close()
         self.on_end(subscriber, transport)
 
-    def _shares(self, topic: str) -> bool:
-        return self.encoding.shares and self.routes.about(topic).zero_copy
-
     def _make_room(self) -> bool:
         with self.lock:
             return any(subscriber.give_block() for subscriber in self.live())
@@ -306,11 +303,10 @@ class Subscribers:
         now = time.monotonic()
         with self.lock:
             links = [subscriber.statistics(now, self.numbers) for subscriber in self.live()]
-        ring, more = self.ring.statistics(), self.mailboxes.ring.statistics()
         leases = self.ring.leases()
         for link in links:
             link["leases"] = leases.get(link["link"], 0)
-        return {"links": links, "ring": {name: count + more[name] for name, count in ring.items()}}
+        return {"links": links, "ring": self.ring.statistics()}
 
     def close(self) -> None:
         """End every link, and every wait of a publication."""
@@ -320,4 +316,3 @@ class Subscribers:
         for subscriber in self.all():
             self.end(subscriber, "the publisher was stopped")
         self.ring.close()
-        self.mailboxes.ring.close()
