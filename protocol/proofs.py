@@ -6,8 +6,6 @@ What proves one is kept apart from what it goes in: `records` has the frames.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Protocol
 
 from . import ids as message_ids
 from . import signing
@@ -23,25 +21,6 @@ _ANY_STAMP = Stamp(0, 0, 0)
 
 Proof = tuple[Body, bytes, bytes]
 """Content, as it goes; signature, message id."""
-
-
-class Prover(Protocol):
-    """Makes message ids and signatures of what one agent publishes in one epoch; safe from any thread."""
-
-    def of(
-        self, serializer: bytes, headers: list[bytes], times: list[int], contents: list[Body], /
-    ) -> list[Proof | None]:
-        """Of contents with these headers and times in Unix milliseconds; None where that cannot be."""
-        ...
-
-
-NewProver = Callable[[Key, MessageIds], Prover]
-"""Makes that of HMAC-SHA256, for contents of at most `LARGE` bytes.
-
-Args:
-    key: whose HMAC key counts.
-    ids: gives message ids.
-"""
 
 
 class Tags:
@@ -76,7 +55,12 @@ class Tags:
 
 
 class TagProver:
-    """A `Prover` of HMAC-SHA256 in Python; arguments as `NewProver`."""
+    """Message ids and HMAC-SHA256 signatures of what one agent publishes in one epoch; any thread.
+
+    Args:
+        key: whose HMAC key counts.
+        ids: gives message ids.
+    """
 
     def __init__(self, key: Key, ids: MessageIds) -> None:
         self._tag = Tags(key).of
@@ -86,7 +70,7 @@ class TagProver:
     def of(
         self, serializer: bytes, headers: list[bytes], times: list[int], contents: list[Body], /
     ) -> list[Proof | None]:
-        """See `Prover.of`."""
+        """Of contents with these headers and times in Unix milliseconds; None where that cannot be."""
         proofs: list[Proof | None] = []
         for header, sent_ms, content in zip(headers, times, contents, strict=True):
             try:
@@ -100,7 +84,7 @@ class TagProver:
 
 
 class SealerProver:
-    """Any other suite, or none; a `Prover`.
+    """As `TagProver`, in any other suite, or in none.
 
     Args:
         sealer: of the suite.
@@ -116,7 +100,7 @@ class SealerProver:
     def of(
         self, serializer: bytes, headers: list[bytes], times: list[int], contents: list[Body], /
     ) -> list[Proof | None]:
-        """See `Prover.of`."""
+        """See `TagProver.of`."""
         sealer, proofs = self._sealer, list[Proof | None]()
         for header, sent_ms, content in zip(headers, times, contents, strict=True):
             try:

@@ -32,7 +32,7 @@ from .frames import MAX_HEADER, PZC01, Kind, close_header, open_header
 from .ids import MessageIds
 from .link_messages import Body, Row
 from .memo import Memo
-from .proofs import NewProver, Prover, SealerProver, TagProver
+from .proofs import SealerProver, TagProver
 from .signing import KEY_ID_SIZE, LARGE, TAG_SIZE, Suite
 
 _HMAC = Suite.HMAC_SHA256
@@ -104,7 +104,7 @@ class _Shared(NamedTuple):
     opening: bytes
     roomy: bool
     serializer: bytes
-    prover: Prover
+    prover: TagProver | SealerProver
 
     def headers(self, records: Sequence[Record]) -> list[bytes]:
         """Frame 0 of each.
@@ -130,16 +130,12 @@ class Records:
         codec: whose key of notifications and suite count.
         sender: agent id.
         numbers: gives message ids of that epoch.
-        new_prover: as `NewProver`.
     """
 
-    def __init__(
-        self, codec: Codec, sender: str, numbers: MessageIds, new_prover: NewProver | None = None
-    ) -> None:
+    def __init__(self, codec: Codec, sender: str, numbers: MessageIds) -> None:
         self._codec = codec
         self._sender = sender
         self._ids = numbers
-        self._new_prover = new_prover or TagProver
         self._known: Memo[Hashable, _Shared] = Memo()
 
     def check(self, topic: str, number: int, key: str, serializer: str) -> None:
@@ -204,7 +200,7 @@ class Records:
         signer = None if keyring is None else keyring.publishing
         suite = self._codec.suite or _HMAC
         if signer is not None and suite is _HMAC and not large:
-            prover: Prover = self._new_prover(signer, numbers)
+            prover: TagProver | SealerProver = TagProver(signer, numbers)
         else:
             sealer = signing.sealer(signer, suite, Kind.NOTIFICATION, self._sender, "", numbers.epoch)
             prover = SealerProver(sealer, signer is not None and suite is not _HMAC, numbers)

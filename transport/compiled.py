@@ -7,9 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ..protocol.ids import MessageIds
-from ..protocol.keyring import Key
-from ..protocol.proofs import NewProver, Prover, TagProver
 from ..protocol.session import Plain
 
 LIMIT = 1 << 16
@@ -113,12 +110,12 @@ Raises:
 """
 
 
-def _choose(name: str) -> tuple[Any, str]:
+def _choose() -> tuple[Any, str]:
     """A compiled module, or None; and what is to be said about that."""
     if os.environ.get("PZC_COMPILED", "1").lower() in ("0", "false", "no", "off"):
         return None, "plain Python: PZC_COMPILED turned the compiled lane off"
     try:
-        module: Any = importlib.import_module(f"{__package__}.{name}")
+        module: Any = importlib.import_module(f"{__package__}._lane")
     except ImportError as exc:
         built = "cannot be loaded" if exc.path else "was not built when pzc was installed"
         return None, f"plain Python: the compiled lane {built}"
@@ -127,8 +124,7 @@ def _choose(name: str) -> tuple[Any, str]:
     return module, f"compiled, with {module.CRYPTO}"
 
 
-_lane, WHICH = _choose("_lane")
-_compiled, _ = _choose("_prover")
+_lane, WHICH = _choose()
 
 LANE: NewLane | None = _lane and _lane.Lane
 """What makes compiled lanes, or None; `WHICH` is what `pzc version` says about that."""
@@ -140,12 +136,3 @@ class _Never(Exception):
 
 LaneError: type[Exception] = _lane.LaneError if _lane else _Never
 """What ends an operation of a lane, in one word; what a signal's handler raises is never one."""
-
-
-def _prover(key: Key, ids: MessageIds) -> Prover:
-    made: Prover = _compiled.Prover(key.hmac_key, key.key_id.encode(), ids.epoch, ids.count)
-    return made
-
-
-PROVER: NewProver = _prover if _compiled else TagProver
-"""What proves notifications, in C where that is compiled."""

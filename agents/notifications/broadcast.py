@@ -29,20 +29,12 @@ from ...transport.wire import Protocol
 from .filters import Filters, Voice, Voices
 from .heartbeat import Heartbeat, beat_filter
 from .links.encoding import Encoding
-from .links.gathering import SMALL
 from .links.publication import Publication
 from .links.topics import Advertised
 
 logger = logging.getLogger("pzc.publisher")
 
 _BATCH = 256
-
-GATHERED = 32
-"""Messages of a burst that wait for one another."""
-
-BEHIND = 256
-"""Messages that wait for the I/O thread; more are sent by whoever publishes."""
-
 
 _Waiting = Record | Sequence[Buffer]
 
@@ -72,10 +64,7 @@ class Broadcast:
         endpoint: where it is bound.
         version: another, greater one after each change of the filters.
         on_change: called in the I/O thread then.
-        gathers: see `Carrier`.
     """
-
-    gathers = True
 
     def __init__(
         self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
@@ -116,7 +105,6 @@ class Broadcast:
             loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell
         )
         self._known: dict[str, tuple[int, tuple[Voice, ...]]] = {}
-        self._large, self._waits_since = False, 0.0
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
@@ -171,12 +159,10 @@ class Broadcast:
                 record = Record(topic, number, published.sent_ms, published.key, *outgoing)
             if not add(record):
                 raise over()
-            self._large = self._large or len(outgoing[1]) > SMALL
             self._heartbeat.sent(topic, number)
         for frames in publication.spoken:
             if not add(frames):
                 raise over()
-            self._large = self._large or len(frames[2]) > SMALL
 
     def _frames(self, waiting: Sequence[_Waiting]) -> list[Sequence[Buffer] | None]:
         """Of each its frames, sealed now where they are not yet."""
@@ -193,20 +179,8 @@ class Broadcast:
         made = iter(sealed)
         return [next(made) if isinstance(each, Record) else each for each in waiting]
 
-    def is_due(self, now: float, pause: float) -> bool:
-        """As that of `LinkSubscriber`."""
-        waiting = len(self._sending.waiting)
-        if waiting <= 1:
-            self._waits_since = now
-        return waiting >= GATHERED or self._large or now - self._waits_since >= pause
-
-    def is_behind(self) -> bool:
-        """As that of `Carrier`."""
-        return len(self._sending.waiting) >= BEHIND
-
     def flush(self) -> None:
         """Send what waits; any thread."""
-        self._large = False
         self._sending.flush(monotonic())
 
     def _tell(self, frames: list[Buffer]) -> None:

@@ -25,7 +25,6 @@ from .broadcast import Broadcast, over
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC, Voice
 from .heartbeat import BEAT_TOPIC
-from .links.gathering import SHARE, SMALL
 from .links.publication import Publication, Route
 from .links.published import Published
 from .links.subscribers import Subscribers
@@ -136,13 +135,12 @@ class Publisher:
         except BaseException:
             subscribers.withdraw(publication)
             raise
-        mailboxes = publication.route.mailboxes
-        if mailboxes or publication.carriers:
-            subscribers.flush(publication)
-            if published.waited:
-                subscribers.wait_until_done(publication)
-            if not number & SHARE - 1 and not self._loop.in_thread():
-                subscribers.give_way(publication)
+        for subscriber in (*publication.route.subscribers, *publication.route.mailboxes):
+            subscriber.flush()
+        if publication.outgoing is not None or publication.spoken:
+            self._broadcast.flush()
+        if published.waited:
+            subscribers.wait_until_done(publication)
         return number
 
     def _publish(
@@ -169,10 +167,7 @@ class Publisher:
             elif plan.encodes:
                 self._encode(publication, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
-            carriers = plan.route.subscribers
-            publication.carriers = (*carriers, broadcast) if voices else carriers
             if voices:
-                publication.mixed = bool(carriers or plan.route.mailboxes)
                 broadcast.prepare(publication, number, voices)
             late = version if dialects is None else None
             if taken := self._number(publication, plan, number, voices, late):
@@ -237,7 +232,6 @@ class Publisher:
         published.sent_ms = time_ns() // 1_000_000
         encoded = publication.mail or publication.outgoing
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
-        publication.large = size > SMALL
         with subscribers.lock:
             if plan.windows is None and plan.waits and not subscribers.admission.has_room(publication):
                 return 0

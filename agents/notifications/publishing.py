@@ -12,7 +12,6 @@ from ...delivery.policies import Policy
 from ...protocol.errors import ConfigError
 from ...protocol.frames import check_key, check_topic
 from ...protocol.records import Records
-from ...transport.compiled import PROVER
 from ...transport.counters import Counters
 from ...transport.executor import Executor, InOrder
 from ...transport.loop import Loop
@@ -94,7 +93,7 @@ class Publishing:
         self._fingerprint = protocol.fingerprint
         self._check_usable = check_usable
         self.announcer: Announcer | None = None
-        records = Records(protocol.codec, agent_id, protocol.ids, PROVER)
+        records = Records(protocol.codec, agent_id, protocol.ids)
         self.subscribers = Subscribers(loop, protocol, counters, records)
         self.broadcast = Broadcast(
             loop, endpoint, protocol, agent_id, records, counters, self.subscribers.lock,

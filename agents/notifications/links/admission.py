@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
 
 from ....delivery.claims import Claim, Interest
 from ....protocol import limits
@@ -25,21 +24,18 @@ class Admission:
         changed: on the lock of all links, when there may be room.
         encoding: encodes what has to be measured.
         counters: where timeouts are counted.
-        push: sends what waits for a reader that is to make place.
 
     Attributes:
         closed: nobody is waited for any more.
     """
 
     def __init__(
-        self, loop: Loop, changed: threading.Condition, encoding: Encoding, counters: Counters,
-        push: Callable[[Publication, Subscriber], None],
-    ) -> None:  # fmt: skip
+        self, loop: Loop, changed: threading.Condition, encoding: Encoding, counters: Counters
+    ) -> None:
         self._loop = loop
         self._changed = changed
         self._encoding = encoding
         self._counters = counters
-        self._push = push
         self.closed = False
 
     def admit(self, publication: Publication) -> bool:
@@ -77,7 +73,7 @@ class Admission:
             AgentClosed: when the agent is stopped meanwhile.
         """
         for subscriber, _ in publication.blocked:
-            self._push(publication, subscriber)
+            subscriber.flush()
         since = -math.inf if self._loop.in_thread() else publication.since
         key = publication.published.key
         with self._changed:

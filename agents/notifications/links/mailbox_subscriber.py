@@ -8,9 +8,7 @@
     open    its name is opened by another process        ended; that one's subscriber has the queue
     open    closed by its reader, end of the publisher   ended
 
-What it keeps lies in no block. A large content is copied into one when it goes over a Unix socket, and the
-reader copies it out again before it says that it has it: so a mailbox has `IN_TRANSIT` blocks at most, of a
-ring that is not that of other readers, whatever becomes of its reader, and of what that is not done with.
+What it keeps lies in no block, and goes in the socket.
 """
 
 from __future__ import annotations
@@ -25,18 +23,14 @@ from ....delivery.letters import Kept
 from ....delivery.policies import KEEP
 from ....protocol import limits
 from ....protocol.errors import Refused
-from ....protocol.link_messages import Body, Run
+from ....protocol.link_messages import Run
 from ....protocol.message import Identity
 from ....protocol.records import Record, Records, size_beside
 from ....protocol.shown import printable
 from ....shm.ring import Ring
-from .packing import MAIL_ROWS, Batch, MailPacking
+from .packing import Batch, MailPacking
 from .subscriber import Subscriber
 from .topics import Wanted
-from .transports import UNIX_LIMIT, Transport
-
-LARGEST = 32 << 20
-"""Bytes of a content that goes in a block; a larger one goes in the socket."""
 
 FETCHING = 0.25
 """Seconds since it was last heard for which a reader is taken to fetch on."""
@@ -49,8 +43,7 @@ class MailboxSubscriber(Subscriber):
         link: its id.
         owner: who opened it.
         lock: of all subscribers.
-        ring: blocks for what mailboxes send.
-        shares: whether contents of a topic may lie in shared memory.
+        ring: blocks of the publisher, of which it has none.
         now: monotonic seconds.
         name: of the mailbox, empty for the process's own.
         tenure: of its reader.
@@ -62,29 +55,23 @@ class MailboxSubscriber(Subscriber):
         heard_at: when its reader was heard.
         said_at: when that said what it wants.
         signs: its rows have message id and signature.
-        asked: its reader waits for something, perhaps, and nobody is about to look what there is.
     """
 
     queue: KeepQueue[Record]
 
     def __init__(
         self, link: str, owner: Identity, lock: threading.RLock, ring: Ring,
-        shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxSubscriber | None,
-        records: Records, room: int,
+        now: float, name: str, tenure: int, before: MailboxSubscriber | None, records: Records, room: int,
     ) -> None:  # fmt: skip
         queue = KeepQueue[Record]() if before is None else before.queue
-        self._in_transit: dict[int, int] = {}  # blocks, by the positions whose contents lie there
-        packing = MailPacking(queue, ring, self._in_transit)
-        super().__init__(link, owner, lock, ring, now, queue, packing)
+        super().__init__(link, owner, lock, ring, now, queue, MailPacking(queue, ring))
         self.queue = queue
         self.name = name
         self.tenure = tenure
         self.heard_at = self.said_at = now
         self.signs = before is not None and before.signs
-        self.asked = False
         self._records = records
         self._room = room
-        self._shares = shares
         if before is not None:
             queue.hand_over()
         self._blocking: set[int] = set()
@@ -171,10 +158,6 @@ class MailboxSubscriber(Subscriber):
         """Whether its reader fetches, or did a moment ago."""
         return now - self.heard_at < FETCHING
 
-    def is_behind(self, now: float) -> bool:
-        """Whether its reader fetches, and has fallen behind."""
-        return self.fetches(now) and self.queue.waiting > MAIL_ROWS
-
     @property
     def waiting(self) -> int:
         """See `Subscriber.waiting`; and what its reader has no room for yet."""
@@ -189,46 +172,12 @@ class MailboxSubscriber(Subscriber):
 
     def acknowledged(self, received: int, upto: int, others: Iterable[int]) -> bool:
         """See `Subscriber.acknowledged`."""
-        done = self.queue.done(received, upto, others)
-        for position in [each for each in self._in_transit if each <= received]:
-            self._ring.end(self._in_transit.pop(position), self.link)
-        return bool(done)
-
-    # --- transports: with the lock -------------------------------------------------------------------------
-
-    def attach(self, transport: Transport, received: int) -> None:
-        """See `Subscriber.attach`."""
-        self._let_go()
-        super().attach(transport, received)
-
-    def lose_transport(self, transport: Transport, now: float) -> None:
-        """See `Subscriber.lose_transport`."""
-        super().lose_transport(transport, now)
-        if self.transport is None:
-            self._let_go()
-
-    def end(self, reason: str) -> Transport | None:
-        """See `Subscriber.end`."""
-        transport = super().end(reason)
-        self._let_go()
-        self.packing.begin()
-        return transport
-
-    def _let_go(self) -> None:
-        """Blocks that the reader may see are never written again; what it has not got goes in others."""
-        self._in_transit.clear()
-        self._ring.gone(self.link)
+        return bool(self.queue.done(received, upto, others))
 
     # --- sending: without the lock -------------------------------------------------------------------
 
-    def flush(self) -> None:
-        """See `Subscriber.flush`."""
-        if self.transport is not None and self.transport.ready:
-            self.asked = True  # before it looks, so that what is published meanwhile is not left lying
-        super().flush()
-
-    def _goes(self, batch: Batch, transport: Transport) -> Batch:
-        """Seal what goes, where its reader wants that, and place it where the transport takes it."""
+    def _goes(self, batch: Batch) -> Batch:
+        """Seal what goes, where its reader wants that."""
         notify, _, runs = batch
         records: list[Record] = [record for run in runs for record in run.records]
         if self.signs:
@@ -236,28 +185,7 @@ class MailboxSubscriber(Subscriber):
         for topic, interests, some in runs:
             rows = [each.proven if self.signs else each.row for each in some]
             notify.runs.append(Run(topic, interests, rows))
-        body = notify.runs[0].rows[0].body if transport.blocks and len(records) == 1 else b""
-        if UNIX_LIMIT < len(body) <= LARGEST and self._shares(records[0].topic):
-            return self._placed(batch, transport, body)
         return batch
-
-    def _placed(self, batch: Batch, transport: Transport, body: Body) -> Batch:
-        """A message of one content in a block, when there is one."""
-        slot = self._ring.allocate(len(body))
-        if slot is None:
-            return batch
-        slot.buffer[:] = body
-        with self._lock:
-            if self.transport is not transport:  # and nothing goes
-                self._ring.abandon(slot)
-                return batch
-            self._ring.publish(slot, [self.link])
-            placed = self.packing.in_block(batch, slot.block)
-            if placed is batch:
-                self._ring.end(slot.block, self.link)
-            else:
-                self._in_transit[batch[0].first] = slot.block
-        return placed
 
     # --- for people ----------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ meanwhile counts, too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
@@ -25,13 +25,9 @@ from ....protocol.errors import MailboxTaken, Refused
 from ....protocol.message import Identity
 from ....protocol.records import Record, Records
 from ....shm.ring import Ring
-from ....shm.views import IN_TRANSIT
 from .mailbox_subscriber import MailboxSubscriber
 from .roster import MAIL_SUBSCRIPTIONS
 from .subscriber import Subscriber
-
-BYTES = 256 << 20
-"""Of contents in blocks, on their way to all readers; further ones go in their sockets."""
 
 
 class Mailboxes:
@@ -40,22 +36,19 @@ class Mailboxes:
     Args:
         lock: of all links.
         links: all of them, by id.
-        shares: whether contents of a topic may lie in shared memory.
+        ring: blocks of the publisher.
         records: makes frames of what the agent publishes.
 
     Attributes:
-        ring: blocks for what is on its way to their readers.
         shared: as given to `share`.
     """
 
     def __init__(
-        self, lock: threading.RLock, links: Mapping[str, Subscriber], shares: Callable[[str], bool],
-        records: Records,
-    ) -> None:  # fmt: skip
-        self.ring = Ring(IN_TRANSIT * limits.current.mailboxes, BYTES)
+        self, lock: threading.RLock, links: Mapping[str, Subscriber], ring: Ring, records: Records
+    ) -> None:
+        self._ring = ring
         self._lock = lock
         self._links = links
-        self._shares = shares
         self._records = records
         self._room = MAIL_SUBSCRIPTIONS
         self._named: dict[tuple[str, str], MailboxSubscriber] = {}
@@ -86,7 +79,7 @@ class Mailboxes:
             )
         self._tenures += 1
         subscriber = MailboxSubscriber(
-            link, owner, self._lock, self.ring, self._shares, monotonic(), name, self._tenures,
+            link, owner, self._lock, self._ring, monotonic(), name, self._tenures,
             before, self._records, self._room,
         )  # fmt: skip
         if name:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
-
-from msgspec.structs import replace
 
 from ....delivery.claim_queue import ClaimQueue
 from ....delivery.claims import Claim, Sent
@@ -15,7 +13,7 @@ from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
 from ....protocol.peer import MOST_TYPES
 from ....protocol.records import Record
 from ....shm.ring import Ring
-from ....shm.views import IN_TRANSIT, INTRODUCED
+from ....shm.views import INTRODUCED
 from .published import Published
 from .transports import Transport
 
@@ -114,19 +112,6 @@ class Packing:
             _say_once(runs, contents)
         return self._notify(entries[0].position, len(rows), runs, lent, hurry), fd, contents
 
-    def in_block(self, batch: Batch, block: int) -> Batch:
-        """A message of one content with that in a block; the same when no descriptor can be had."""
-        notify, fd, contents = batch
-        lent = 0
-        if not self._ring.knows(self._reader, block):
-            fd = self._introduce(block)
-            if fd < 0:
-                return batch
-            lent = block
-        [run], [row] = notify.runs, notify.runs[0].rows
-        rows = [replace(row, body=b"", block=block, size=len(row.body))]
-        return replace(notify, runs=[replace(run, rows=rows)], lent=lent), fd, contents
-
     def sign(self) -> Batch:
         """A message without notifications, as a sign of life."""
         return self._notify(self._queue.sent + 1, 0, [], 0, False), -1, []
@@ -168,17 +153,10 @@ class MailPacking(Packing):
     Args:
         queue: of the reader.
         ring: blocks for what mailboxes send.
-        in_transit: what is on its way in blocks; nothing goes beside `IN_TRANSIT` of these.
     """
-
-    def __init__(self, queue: ClaimQueue[Any, Any], ring: Ring, in_transit: Sized) -> None:
-        super().__init__(queue, ring)
-        self._in_transit = in_transit
 
     def next(self, transport: Transport) -> Batch | None:
         """See `Packing.next`."""
-        if len(self._in_transit) >= IN_TRANSIT:
-            return None
         entries = self._queue.take(MAIL_ROWS, transport.limit, transport.blocks)
         if not entries:
             return None

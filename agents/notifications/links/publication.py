@@ -11,7 +11,6 @@ from ....delivery.letters import Kept
 from ....protocol.frames import Buffer
 from ....protocol.link_messages import Body
 from ....protocol.records import Record
-from .gathering import Carrier
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .published import Published
@@ -71,9 +70,6 @@ class Publication(Struct, eq=False):
         published: what.
         since: monotonic seconds from which its wait counts.
         route: where it goes, when it was looked at last.
-        carriers: the links, and the broadcast where somebody listens to that.
-        mixed: it is broadcast, and goes to links or mailboxes as well.
-        large: its content does not wait for others.
         blocked: those whose window is full, each with its link.
         ack_wait: seconds to wait for links to be done with it; None for none.
         mail: serializer and content for mailboxes; None when none wants it.
@@ -86,9 +82,6 @@ class Publication(Struct, eq=False):
     published: Published
     since: float
     route: Route = NOWHERE
-    carriers: tuple[Carrier, ...] = ()
-    mixed: bool = False
-    large: bool = False
     blocked: tuple[tuple[Subscriber, Claim], ...] = ()
     ack_wait: float | None = None
     mail: tuple[str, Body] | None = None

@@ -270,7 +270,7 @@ class Subscriber(ABC):
             if made is None:
                 return not len(self.queue)  # else it may not go now
             self.liveness.spoke(time.monotonic())
-        notify, fd, contents = self._goes(made, transport)
+        notify, fd, contents = self._goes(made)
         try:
             return transport.send(notify, fd, contents)
         finally:
@@ -278,7 +278,7 @@ class Subscriber(ABC):
                 os.close(fd)
 
     @abstractmethod
-    def _goes(self, batch: Batch, transport: Transport) -> Batch:
+    def _goes(self, batch: Batch) -> Batch:
         """What is about to go, as it is to go."""
 
     def _sign(self, transport: Transport) -> Batch:
