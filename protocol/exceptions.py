@@ -100,12 +100,13 @@ def _more(error: BaseException, levels: int) -> bytes:
     kept = [_kept(arg) for arg in args[: MOST // _ITEM]]
     state = {name: _kept(value) for name, value in attributes.items() if _settable(raised, name)}
     text = [text_of(raised)]
-    for parts in (  # what fits
-        (kept, state, *chain, hidden, members),
-        (text, {}, *chain, hidden, members),
-        (text, {}, None, None, hidden, []),
-    ):
-        packed = bytes(serializers.encode("msgpack", [*parts]))
+    forms: list[list[Any]] = [
+        [kept, state, *chain, hidden, members],
+        [text, {}, *chain, hidden, members],
+        [text, {}, None, None, hidden, []],
+    ]
+    for parts in forms:
+        packed = bytes(serializers.encode("msgpack", parts))
         if len(packed) <= MOST:
             return packed
     return b""

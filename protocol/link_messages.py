@@ -12,7 +12,7 @@ its kind::
        Confirmed  interest, lasts, window, code, text
     5  Report     link, received, upto, others, hold, room
     6  Notify     first, runs, losses, ended, lent, dropped, hurry, about
-       Run        topic, interests, rows, like
+       Run        topic, interests, rows
        Row        number, sent_ms, key, serializer, body, block, size, msgid, signature
        Loss       interest, topic, at, total
        Ended      interest, reason, stays, code
@@ -200,14 +200,12 @@ class Run(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     Attributes:
         topic: at most 2048 characters, not empty.
         interests: of the reader, by the numbers that it gave them.
-        rows: at most 10 000; none when they are like those of another run.
-        like: which run of the message has the same rows, in no blocks, from 1; 0: it has its own.
+        rows: at most 10 000.
     """
 
     topic: Name
     interests: Annotated[list[Number], Most]
     rows: Annotated[list[Row], Most]
-    like: Number = 0
 
 
 class Loss(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):

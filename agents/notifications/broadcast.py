@@ -139,7 +139,7 @@ class Broadcast:
                 outgoing = publication.outgoing
                 if outgoing is None:
                     outgoing = mail or self._encoding.copy(published)
-                self._records.check(topic, number, key, outgoing[0])
+                self._records.header(topic, number, key)  # which judges its length
             else:  # in which nothing is numbered
                 dialect, sender = voice
                 spoken += (self._protocol.encode(sender, topic, published.content, dialect=dialect),)
@@ -166,18 +166,15 @@ class Broadcast:
 
     def _frames(self, waiting: Sequence[_Waiting]) -> list[Sequence[Buffer] | None]:
         """Of each its frames, sealed now where they are not yet."""
-        records = [each for each in waiting if isinstance(each, Record)]
-        headers = self._records.seal(records, self._lock)
-        if b"" in headers:
-            self._counters.add("publish_dropped", headers.count(b""))
-            logger.warning("%d notifications could not be sealed", headers.count(b""))
-        sealed = [
-            each.frames(header) if header else None for each, header in zip(records, headers, strict=True)
-        ]
-        if len(sealed) == len(waiting):
-            return [*sealed]
-        made = iter(sealed)
-        return [next(made) if isinstance(each, Record) else each for each in waiting]
+        return [self._frames_of(each) if isinstance(each, Record) else each for each in waiting]
+
+    def _frames_of(self, record: Record) -> Sequence[Buffer] | None:
+        header = self._records.seal(record, self._lock)
+        if header:
+            return record.frames(header)
+        self._counters.add("publish_dropped")
+        logger.warning("notification %d of %r could not be sealed", record.number, record.topic[:80])
+        return None
 
     def flush(self) -> None:
         """Send what waits; any thread."""

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 
 from ....delivery.cursor import Gap
@@ -127,11 +127,10 @@ class Intake:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster) if notify.losses else []
         poured = self._gathered(notify, received.key_id) if roster.sinks else None
-        same: dict[int, Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
-        for index, run in enumerate(runs, 1):
+        for run in runs:
             if poured is None:
                 wanting = roster.known.get(tuple(run.interests)) or roster.wanting(run.interests)
-                self._enter(first, run, received.key_id, wanting, entered, same.get(run.like or index))
+                self._enter(first, run, received.key_id, wanting, entered, None)
             first += len(run.rows)
         new = receipts.received - before
         self._counted["notifications"] += new
@@ -185,8 +184,7 @@ class Intake:
     ) -> None:
         """Enter notifications: those in succession together, losses apart, and who wants them.
 
-        ``decoded``: what was decoded of another run with the same rows, or will be wanted by one; or all that
-        was published in this process.
+        ``decoded``: all of them, when they were published in this process.
         """
         arrivals, now = self.arrivals, time.time()
         wanted, flow, topic, rows = wanting.shares, wanting.flow, run.topic, run.rows
@@ -205,9 +203,6 @@ class Intake:
                     else:
                         lent = number if block and flow.half is None else 0
                         make = partial(self._make, topic, row, body, key_id, now, lent)
-                    if decoded is not None and not block:
-                        make = None if make is None else _once(make)
-                        decoded[row.number] = made, make
             except ProtocolError:  # counted there, and a loss here
                 pass
             arrival = Arrival(
@@ -323,17 +318,6 @@ class Intake:
             self._complained.add(topic)
             logger.warning("%s of %s is lost here: %s", printable(topic), self.peer.endpoint, error)
         return error
-
-
-def _once(make: Make) -> Make:
-    """Makes one thing for several."""
-    lock, known = threading.Lock(), cache(make)
-
-    def made() -> Notification:
-        with lock:
-            return known()
-
-    return made
 
 
 def _told(losses: list[Loss], roster: Roster) -> list[Handed]:

@@ -151,11 +151,9 @@ class MailboxIntake(Intake):
 
     def _gather(self, sink: Sink, parts: list[_Part], key_id: str, done: Callable[[], object]) -> Call:
         """Everything goes to one sink, as columns."""
-        headers = self._opener.headers(*_columns(parts))
-        if headers is None:
-            parts = [found for part in parts if (found := self._sift(part)).rows]
-            headers = [self._opener.frames(*each)[0] for each in zip(*_columns(parts), strict=True)]
+        parts = [found for part in parts if (found := self._sift(part)).rows]
         topics, rows = _columns(parts)
+        headers = list(map(self._opener.header, topics, rows))
         if rows:
             peer = self.peer
             burst = Burst(

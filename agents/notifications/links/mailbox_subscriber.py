@@ -179,10 +179,9 @@ class MailboxSubscriber(Subscriber):
     def _goes(self, batch: Batch) -> Batch:
         """Seal what goes, where its reader wants that."""
         notify, _, runs = batch
-        records: list[Record] = [record for run in runs for record in run.records]
-        if self.signs:
-            self._records.seal(records, self._lock)
         for topic, interests, some in runs:
+            for record in some if self.signs else ():
+                self._records.seal(record, self._lock)
             rows = [each.proven if self.signs else each.row for each in some]
             notify.runs.append(Run(topic, interests, rows))
         return batch

@@ -108,8 +108,6 @@ class Packing:
             if published.waited is not None:
                 hurry = True
         runs = runs_of(entries, rows, Run)
-        if self._queue.parts and not inside:
-            _say_once(runs, contents)
         return self._notify(entries[0].position, len(rows), runs, lent, hurry), fd, contents
 
     def sign(self) -> Batch:
@@ -178,20 +176,3 @@ def runs_of(
             runs.append(make(topic, list(map(_number_of, claims)), same))
         same.append(row)
     return runs
-
-
-def _say_once(runs: list[Run], contents: list[Published]) -> None:
-    """Leave out the rows of runs that are those of others."""
-    known: dict[int, tuple[int, int]] = {}  # by the first notification: which run, and where its rows begin
-    first = 0
-    for index, run in enumerate(runs):
-        size = len(run.rows)
-        like, start = known.setdefault(id(contents[first]), (index, first))
-        if (
-            like < index
-            and len(runs[like].rows) == size
-            and not any(row.block for row in run.rows)
-            and all(contents[start + at] is contents[first + at] for at in range(size))
-        ):
-            runs[index] = Run(run.topic, run.interests, [], like + 1)
-        first += size
