@@ -25,7 +25,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from .errors import FrameError, LocalProtocolError, VersionError
-from .ids import parse_hex
+from .ids import Stamp, parse_hex
 
 PZC00 = "PZC00"
 PZC01 = "PZC01"
@@ -60,7 +60,7 @@ class Header(NamedTuple):
     """A parsed header.
 
     ``sequence`` is the topic's number of a notification; ``key`` what the notification is about,
-    mostly empty. ``kind`` is None for PZC00, whose header does not tell.
+    mostly empty. ``kind`` is None for PZC00, whose header does not tell; ``own`` a reply's own id.
     """
 
     dialect: str
@@ -69,6 +69,7 @@ class Header(NamedTuple):
     sequence: int
     key: str
     kind: Kind | None
+    own: Stamp | None = None
 
 
 def check_frames(frames: Sequence[Buffer], max_content: int = MAX_CONTENT) -> None:
@@ -246,8 +247,7 @@ def _parse_01(raw: bytes) -> Header:
         raise _malformed(raw)
     about = read_key(key)
     if len(sequence) == OWN_ID_SIZE:
-        parse_hex(text("header", sequence))  # which refuses what is no id
-        return Header(PZC01, sender, topic, 0, "", Kind.REPLY)
+        return Header(PZC01, sender, topic, 0, "", Kind.REPLY, parse_hex(text("header", sequence)))
     kind = Kind.NOTIFICATION if topic else Kind.REQUEST
     return Header(PZC01, sender, topic, read_sequence(sequence), about, kind)
 
