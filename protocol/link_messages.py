@@ -1,25 +1,6 @@
 """Link messages: what both ends of a link say, as plain structs and never as a pickle.
 
-MessagePack arrays in the order of the fields, nothing more and nothing less in them; a message begins with
-its kind::
-
-    1  Open       link, received, transport, name, tenure
-    2  Opened     epoch, tenure
-    3  Interests  link, number, commands
-       Command    interest, topic, keys, policy, bound, timeout, who, type, initial,
-                  max_bytes, when_full, keep, raw
-    4  Applied    number, confirmed, retained, about
-       Confirmed  interest, lasts, window, code, text
-    5  Report     link, received, upto, others, hold, room
-    6  Notify     first, runs, losses, ended, lent, dropped, hurry, about
-       Run        topic, interests, rows
-       Row        number, sent_ms, key, serializer, body, block, size, msgid, signature
-       Loss       interest, topic, at, total
-       Ended      interest, reason, stays, code
-    7  Close      link
-    8  Closed
-    9  Lasts      lasts, each a Last of topic, number, withdrawn
-
+A message is a MessagePack array of its tag and its fields, in their order, nothing more and nothing less.
 Fields at the end may be missing where they have a default. The body of a row stays bytes here: whoever
 receives it looks at the row's serializer first.
 """

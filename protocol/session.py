@@ -106,8 +106,11 @@ class Session:
         self._start = start = format_header(PZC01, answerer.agent_id, "", 0)[:-2]
         self._own, self._size = slice(len(start), len(start) + _OWN_SIZE), len(start) + _OWN_SIZE + 1
         self.serializer = serializer or codec.serializer_for(own.key)
-        self._forced, self._names = codec.suite if own.key else None, dict[bytes, str]()
-        self._out = self._direction_out(suite or _HMAC)
+        self._names = dict[bytes, str]()
+        signed = (codec.suite or suite or _HMAC) if own.key else _NONE
+        self._out = Direction(
+            Kind.REQUEST if asks else Kind.REPLY, signed, own, peer.agent_id + binding, own.epoch
+        )
         self._in = self._direction_in(codec.suite or suite or _HMAC, peer.epoch)
         self.suite = self._out.suite
 
@@ -159,7 +162,7 @@ class Session:
             content: anything that the serializer can express.
             ms: Unix time in milliseconds.
             counter: the next one of this end's epoch.
-            answers: the request that is answered, in its suite; exactly at the end that answers.
+            answers: the request that is answered; exactly at the end that answers.
             serializer: default that of the session, or of the request that is answered.
             packed: serializer and bytes of a content that was expressed before, instead of ``content``.
 
@@ -167,11 +170,9 @@ class Session:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        direction, suite = self._out, self._forced or (self.suite if answers is None else answers.suite)
+        direction = self._out
         name, body = packed or self.pack(content, serializer, answers)
         size, high, low = len(body), counter >> 30, counter & _LOW
-        if direction.suite != suite:
-            direction = self._direction_out(Suite(suite))
         if size > self.codec.max_content or ms >> 48:
             raise ids.no_time(ms) if ms >> 48 else too_large(size, self.codec.max_content)
         if answers is None:
@@ -317,13 +318,6 @@ class Session:
     def _direction_in(self, suite: Suite, epoch: int) -> Direction:
         signed = suite if self.peer.key else _NONE
         return Direction(self.facts.kind, signed, self.peer, self.own.agent_id + self.binding, epoch)
-
-    def _direction_out(self, suite: Suite) -> Direction:
-        kind = Kind.REQUEST if self.asks else Kind.REPLY
-        signed = (self._forced or suite) if self.own.key else _NONE
-        receiver = self.peer.agent_id + self.binding
-        self._out = Direction(kind, signed, self.own, receiver, self.own.epoch)
-        return self._out
 
     def _name(self, frame: bytes) -> str:
         """The name of a serializer that is accepted, which is remembered."""
