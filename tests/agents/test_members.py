@@ -10,7 +10,7 @@ import pytest
 
 from pzc import Signal
 from pzc.agents.server import members
-from pzc.agents.server.descriptions import table
+from pzc.agents.server.descriptions import description
 from pzc.agents.server.tree import Tree
 
 
@@ -94,7 +94,7 @@ def stage() -> Stage:
 
 def table_of(target: object) -> dict[str, dict[str, Any]]:
     """What is told of all members."""
-    return table(target, (), members.names(target), lambda _: {})
+    return description(target, (), members.names(target), lambda _: {})["members"]
 
 
 KINDS = {
