@@ -151,7 +151,7 @@ SERVER = '[server.psu]\nobject = "fractions:Fraction"\n'
         (f"{SERVER}[lab]\nmonitor = -1", "monitor = -1 is no port"),
         (f"{SERVER}bind = 'tcp://0.0.0.0:5'\n[server.dmm]\nobject = 'fractions:Fraction'\nbind = 'tcp://0.0.0.0:5'",
          "is that of psu, too"),
-        ("[lab", "is no TOML"),
+        ("[lab", "is not TOML"),
         ("[recorder]\njournal = 'j'", "has nothing to record"),
     ],
 )  # fmt: skip
