@@ -40,11 +40,10 @@ _ANY_MEMBER = f"""\
 def __getattr__(self, name: _builtins.str) -> {_ANY}: ...
 def __setattr__(self, name: _builtins.str, value: {_ANY}) -> None: ..."""
 _HEADER = """\
-# What an editor knows of a remote instrument. Written by pzc stubs: write it again rather than edit it.
-# Saved as psu.pyi it is used like this, where TYPE_CHECKING and cast come from typing:
-#     if TYPE_CHECKING:
+# Written by pzc stubs: write it again rather than edit it. Saved as psu.pyi it is used like this:
+#     if typing.TYPE_CHECKING:
 #         from psu import {name}
-#     psu = cast("{name}", pzc.Proxy("psu"))
+#     psu = typing.cast("{name}", pzc.Proxy("psu"))
 # pyright: basic
 import builtins as _builtins
 import typing as _typing
@@ -136,25 +135,22 @@ def _value(node: ast.expr | None) -> Any:
         return source
 
 
-def stub_text(class_name: str, about: Entry, doc: str = "", types: Mapping[str, Entry] | None = None) -> str:
+def stub_text(class_name: str, about: Entry, types: Mapping[str, Entry]) -> str:
     """Text of a stub file for an object.
 
     Args:
         class_name: of the served object; what no class can be named is replaced.
         about: what its server says of it; members that cannot be used are left out.
-        doc: docstring of the class.
         types: what is said of each class of what is in the object, by its full name.
     """
-    name = _class_name(class_name)
-    names: dict[str, str] = {}
-    for full in sorted(types or {}):
-        own = _class_name(full.rpartition(".")[2])
-        while own in (name, *names.values()):
+    told, names = {**types, "": about}, dict[str, str]()
+    for full in sorted(told):
+        own = _class_name(full.rpartition(".")[2] if full else class_name)
+        while own in names.values():
             own += "_"
         names[full] = own
-    written = [_class(name, {**about, "doc": doc}, names)]
-    written += [_class(own, (types or {})[full], names) for full, own in names.items()]
-    return "\n\n\n".join([_HEADER.format(name=name), *written]) + "\n"
+    written = [_class(own, told[full], names) for full, own in names.items()]
+    return "\n\n\n".join([_HEADER.format(name=names[""]), *written]) + "\n"
 
 
 def _class(name: str, told: Entry, classes: Mapping[str, str]) -> str:

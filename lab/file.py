@@ -202,7 +202,8 @@ def read_lab(path: Path) -> LabFile:
     """
     path = located(path)
     if not path.exists():
-        raise ConfigError(f"there is no lab file {path}: name another one, or let pzc demo write one")
+        todo = "name another one, or let pzc demo write one"
+        raise ConfigError(f"lab file {path} cannot be read: No such file or directory; {todo}")
     given = parsed(read_file(path, f"lab file {path}"), f"lab file {path}")
     for name in given:
         if name not in (*_TABLES, "server"):

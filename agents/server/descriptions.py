@@ -4,18 +4,16 @@
 
     key                        in what is told of       what
     path                       a reference              to it, as on the wire
-    type, module               a reference              its class
+    type                       a reference, a member    its class, or what is annotated
     kind                       a reference, a member    see `members`
     callable                   a reference, a member    it can be called
     items                      a reference, a member    mapping, sequence, or empty: it has no items
-    iterable, len, context     a reference              it can be iterated, has a length, is for ``with``
     doc                        a description, a member  documentation
     signature                  what can be called       "(volts: float) -> None"; "(...)" when it is unknown
     idempotent, urgent,        a member                 as it is declared, by `marks` or by the server
     reading, concurrent,
     on_cancel, poll
     writable                   a property               whether it has a setter
-    type                       a property, a value      its annotation, else the type of the present value
     members                    a description            by name
     types                      a description            of what is in it: "module.Class" -> doc, members
     item                       a member with items      class of its first item, when that is a reference
@@ -60,17 +58,12 @@ Inside = dict[str, tuple[object, Path]]
 
 def about(thing: object, path: Path) -> Told:
     """What is told of a reference."""
-    cls = type(thing)
     return {
         "path": paths.to_wire(path),
-        "type": cls.__name__,
-        "module": str(cls.__module__),
+        "type": type(thing).__name__,
         "kind": members.kind_told(thing),
         "callable": callable(thing),
         "items": members.items_of(thing),
-        "iterable": hasattr(cls, "__iter__") or hasattr(cls, "__getitem__") or hasattr(cls, "__aiter__"),
-        "len": hasattr(cls, "__len__"),
-        "context": hasattr(cls, "__enter__") or hasattr(cls, "__aenter__"),
         **(given_of(marks_of(thing)) if callable(thing) else {}),
     }
 

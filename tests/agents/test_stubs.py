@@ -47,7 +47,7 @@ ENTRIES = st.fixed_dictionaries(
 
 
 def _text(table: dict[str, Any], name: str = "Psu") -> str:
-    return stub_text(name, {"members": table})
+    return stub_text(name, {"members": table}, {})
 
 
 def _class(text: str) -> ast.ClassDef:
@@ -141,7 +141,7 @@ def test_an_original_server_tells_names_only() -> None:
 @settings(max_examples=many(60), suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES, st.dictionaries(NAMES, ENTRIES, max_size=3), TEXTS)
 def test_nothing_that_a_server_tells_becomes_code(name: str, table: dict[str, Any], doc: str) -> None:
-    text = stub_text(name, {"members": table}, doc)
+    text = stub_text(name, {"members": table, "doc": doc}, {})
     text.encode("utf-8")
     module = ast.parse(text)
     assert all(isinstance(node, ast.Import | ast.ClassDef) for node in module.body)
@@ -176,7 +176,7 @@ def test_what_is_in_an_object_is_a_class_too() -> None:
         "bench.Channel": {"members": {"voltage": {"kind": "property", "type": "float"}}},
         "other.Channel": {"items": "sequence", "signature": "(n: int) -> str", "members": {}},
     }
-    text = stub_text("Supply", {"members": members}, "", types)
+    text = stub_text("Supply", {"members": members}, types)
     classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
     assert [node.name for node in classes] == ["Supply", "Channel", "Channel_"]
     found = {
