@@ -84,14 +84,6 @@ class SourceText(str):
         return str(self)
 
 
-def expression(text: str) -> str:
-    """The expression that a text is, as `ast` writes it; ``...`` for any other text."""
-    try:
-        return ast.unparse(ast.parse(text.strip(), mode="eval")) if len(text) <= MAX_TEXT else "..."
-    except _ERRORS:
-        return "..."
-
-
 def signature_of(text: object) -> inspect.Signature | None:
     """Signature out of a text such as ``(volts: float, steps: int = 10) -> None``; None for what is none.
 

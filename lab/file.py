@@ -53,6 +53,7 @@ DEFAULT = "lab.toml"
 """The file that is read when none is named."""
 
 Restart = Literal["always", "on-failure", "never"]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 
 class LabTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ class LabTable(msgspec.Struct, frozen=True, kw_only=True):
         name: of the lab; default that of the file's folder.
         keyring: file with the keys of every process; None leaves that to the environment.
         partition: in which names are found.
-        grace: seconds that a process has to end.
+        grace: seconds that a process has to end; up to a day.
         metrics: port of loopback at which Prometheus may ask; 0 for any, None for none.
         monitor: port of loopback at which a browser shows the lab; 0 for any, None for none.
     """
@@ -70,9 +71,9 @@ class LabTable(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     keyring: str | None = None
     partition: str | None = None
-    grace: float = 10.0
-    metrics: int | None = None
-    monitor: int | None = None
+    grace: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 10.0
+    metrics: Port | None = None
+    monitor: Port | None = None
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,8 +184,6 @@ class LabFile(msgspec.Struct, frozen=True):
 _LONGEST = 64
 """Letters of a lab's name in that of its recorder, which stands in names of files."""
 
-_DAY = 86_400.0
-
 _TABLES = {"lab": LabTable, "recorder": RecorderTable, "pipeline": PipelineTable, "registry": RegistryTable}
 _RESERVED = {"lab", "recorder", "pipeline", "registry", "metrics", "monitor"}
 
@@ -235,11 +234,6 @@ def _check(file: LabFile) -> None:
         raise ConfigError(f"{file.path}: [pipeline] needs a [recorder], whose journal it reads")
     if not file.servers and file.recorder is None and file.registry is None:
         raise ConfigError(f"{file.path} starts nothing: say such as [server.psu]")
-    if not 0 < file.lab.grace <= _DAY:
-        raise ConfigError(f"{file.path}: [lab] grace = {file.lab.grace} is no time to end in: up to a day")
-    for key, port in (("metrics", file.lab.metrics), ("monitor", file.lab.monitor)):
-        if port is not None and not 0 <= port < 65536:
-            raise ConfigError(f"{file.path}: [lab] {key} = {port} is no port")
     _told(file, "[lab] partition", check_partition, file.lab.partition)
     for key, named in (
         ("[lab] keyring", file.lab.keyring),

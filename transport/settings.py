@@ -141,7 +141,7 @@ class Settings:
     ) -> None:
         self._values = {name: setting.default for name, setting in KNOWN.items()}
         self.origin = dict.fromkeys(KNOWN, "default")
-        self._unknown: dict[str, str] = {}
+        self._complaints: list[str] = []
         if environ.get("PZC_SUITE", table.get("suite")) == "aes256-gcm":  # else contents would go in clear
             raise ConfigError("PZC_SUITE=aes256-gcm does not encrypt any more: set PZC_SEAL=1 instead")
         for name, raw in environ.items():
@@ -149,7 +149,7 @@ class Settings:
                 self._take(name, raw, f"environment variable {name}")
             elif name.startswith("PZC_") and name not in RESERVED:
                 why = _no_effect(name, name, KNOWN.keys() | RESERVED)
-                self._unknown[f"environment variable {name}"] = why
+                self._complaints.append(f"environment variable {name} {why}")
         in_file = {name.removeprefix("PZC_").lower(): name for name in KNOWN}
         for key, raw in table.items():
             name = in_file.get(key, "")
@@ -158,7 +158,7 @@ class Settings:
             elif not name and key != LIMITS:
                 word = key.lower().removeprefix("pzc_")
                 why = _no_effect(f"PZC_{word.upper()}", word, [*in_file, LIMITS])
-                self._unknown[f"{table_name}: {key}"] = why
+                self._complaints.append(f"{table_name}: {key} {why}")
         self.limits: Mapping[str, float] = table.get(LIMITS, {})
         limits.changed(limits.Limits(), self.limits, f"{table_name}: [{LIMITS}]")
 
@@ -180,7 +180,7 @@ class Settings:
 
     def complaints(self) -> list[str]:
         """One sentence per unknown variable or key of the file, with the name that was probably meant."""
-        return [f"{where} {why}" for where, why in self._unknown.items()]
+        return self._complaints
 
     def keyring(self) -> Keyring | None:
         """The keys that the settings name, or None.

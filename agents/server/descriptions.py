@@ -25,6 +25,8 @@ property is run.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import functools
 import inspect
 import logging
@@ -36,7 +38,7 @@ from typing import Any, cast
 from ...protocol import paths
 from ...protocol.paths import Path
 from ...protocol.values import PLAIN, first_reference
-from ..stub import SourceText, expression
+from ..stub import SourceText
 from . import members
 from .marks import given_of, marks_of
 
@@ -45,7 +47,7 @@ logger = logging.getLogger("pzc.described")
 MOST_TYPES = 100
 """Classes in one description."""
 
-_LONGEST_DEFAULT = 200
+_LONGEST = 1000  # characters of an annotation or default
 
 Told = dict[str, Any]
 
@@ -150,7 +152,7 @@ def _property(static: object) -> Told:
         getter = cast("Any", static).func
     annotations = _annotations(getter)
     if "return" in annotations:
-        told["type"] = _text(annotations["return"])
+        told["type"] = str(_shown(annotations["return"], postponed=True))
     return told
 
 
@@ -186,34 +188,32 @@ def _signature(function: Callable[..., Any]) -> str:
         signature = inspect.signature(function)
     except Exception:  # there is none, or an annotation cannot be evaluated
         return "(...)"
-
-    def text(given: Any, write: Callable[[Any], str]) -> Any:
-        return given if given is inspect.Parameter.empty else SourceText(write(given))
-
     parameters = [
-        each.replace(annotation=text(each.annotation, _text), default=text(each.default, _default))
+        each.replace(annotation=_shown(each.annotation, postponed=True), default=_shown(each.default))
         for each in signature.parameters.values()
     ]
-    returns = text(signature.return_annotation, _text)
+    returns = _shown(signature.return_annotation, postponed=True)
     return str(signature.replace(parameters=parameters, return_annotation=returns))
 
 
-def _text(annotation: Any) -> str:
-    return expression(annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
-
-
-def _default(value: Any) -> str:
-    """Text of a default; ``...`` when no expression shows it."""
-    try:
-        text = f"{type(value).__qualname__}.{value.name}" if isinstance(value, Enum) else repr(value)
-    except Exception:
-        text = ""
-    return expression(text if len(text) <= _LONGEST_DEFAULT else "")
+def _shown(given: Any, *, postponed: bool = False) -> Any:
+    """Text of a default, or of an annotation, which may be postponed; ``...`` when no expression shows it."""
+    if given is inspect.Parameter.empty:
+        return given
+    with contextlib.suppress(Exception):  # whatever its repr raises, or a parser
+        is_text = postponed and isinstance(given, str)
+        text: str = given if is_text else inspect.formatannotation(given)
+        if isinstance(given, Enum):
+            text = f"{type(given).__qualname__}.{given.name}"
+        if len(text) <= _LONGEST:
+            return SourceText(ast.unparse(ast.parse(text.strip(), mode="eval")))
+    return SourceText("...")
 
 
 def _type(target: object, name: str, value: object) -> str:
     annotations = (_annotations(cls) for cls in type(target).__mro__)
-    return next((_text(each[name]) for each in annotations if name in each), _full_name(type(value)))
+    found = next((each[name] for each in annotations if name in each), None)
+    return _full_name(type(value)) if found is None else str(_shown(found, postponed=True))
 
 
 def _full_name(cls: type) -> str:

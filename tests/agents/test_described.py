@@ -143,7 +143,7 @@ def test_a_partial_method_has_the_arguments_that_are_left(table: dict[str, dict[
 def test_a_default_that_no_expression_shows_is_three_dots(table: dict[str, dict[str, Any]]) -> None:
     path = type(Path("/x")).__name__
     assert table["defaults"]["signature"] == (
-        f"(low=Range.LOW, where={path}('/x'), odd=..., unprintable=..., kind=..., many=range(0, {10**30}))"
+        f"(low=Range.LOW, where={path}('/x'), odd=..., unprintable=..., kind=int, many=range(0, {10**30}))"
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.agents.stub import MAX_TEXT, SourceText, expression, signature_of
+from pzc.agents.stub import MAX_TEXT, SourceText, signature_of
 
 
 def _signature(text: str) -> inspect.Signature:
@@ -84,8 +84,3 @@ def test_no_text_raises(text: str) -> None:
     for written in (text, f"({text})", f"(a={text})", f"(a: {text})", f"() -> {text}"):
         signature = signature_of(written)
         assert signature is None or str(signature).startswith("(")
-
-
-@given(st.text(max_size=30))
-def test_an_expression_is_one_that_python_can_write(text: str) -> None:
-    assert expression(expression(text)) == expression(text)
