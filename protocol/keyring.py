@@ -84,7 +84,10 @@ class Key:
     def __init__(self, secret: str | bytes, name: str = "", role: Role = Role.ADMIN) -> None:
         if not isinstance(cast("object", secret), str | bytes):
             raise ConfigError(f"a signing key is a text or bytes, not of type {type(secret).__name__}")
-        self.secret = _as_bytes(secret) if isinstance(secret, str) else secret
+        try:
+            self.secret = secret.encode() if isinstance(secret, str) else secret
+        except UnicodeEncodeError:
+            raise ConfigError("a signing key is not UTF-8") from None  # that error carries the secret
         if not self.secret:
             raise ConfigError("a signing key may not be empty")
         if not isinstance(cast("object", role), Role | _Nobody):
@@ -285,11 +288,3 @@ def check_private(path: Path, where: str) -> None:
     mode = path.stat().st_mode & 0o777
     if mode & 0o077 and isinstance(path, PosixPath):
         raise ConfigError(f"{where} has mode {mode:o}, so others may use the key: chmod 600 {path}")
-
-
-def _as_bytes(secret: str) -> bytes:
-    try:
-        return secret.encode()
-    except UnicodeEncodeError:
-        # Not chained: that error carries the secret.
-        raise ConfigError("a signing key is not UTF-8") from None

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -141,15 +140,13 @@ def _call(function: Any) -> Told:
 
 
 def _property(static: object) -> Told:
-    kind = type(static)
-    settable, getter = hasattr(kind, "__set__"), cast("Any", getattr(kind, "__get__", None))
+    getter = getattr(static, "fget", None) or getattr(
+        static, "func", None
+    )  # the second: of a cached property
+    settable = static.fset is not None if isinstance(static, property) else hasattr(type(static), "__set__")
     told: Told = {"doc": _documentation(static), "writable": settable}
-    if isinstance(static, property):
-        getter, told["writable"] = cast("Any", static.fget), static.fset is not None
-        if marks_of(getter).concurrent:  # the only mark that holds for a property
-            told["concurrent"] = True
-    elif isinstance(static, functools.cached_property):
-        getter = cast("Any", static).func
+    if marks_of(getter).concurrent:  # the only mark that holds for a property
+        told["concurrent"] = True
     annotations = _annotations(getter)
     if "return" in annotations:
         told["type"] = str(_shown(annotations["return"], postponed=True))
@@ -212,8 +209,8 @@ def _shown(given: Any, *, postponed: bool = False) -> Any:
 
 def _type(target: object, name: str, value: object) -> str:
     annotations = (_annotations(cls) for cls in type(target).__mro__)
-    found = next((each[name] for each in annotations if name in each), None)
-    return _full_name(type(value)) if found is None else str(_shown(found, postponed=True))
+    texts = (str(_shown(each[name], postponed=True)) for each in annotations if name in each)
+    return next(texts, _full_name(type(value)))
 
 
 def _full_name(cls: type) -> str:
