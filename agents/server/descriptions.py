@@ -140,9 +140,7 @@ def _call(function: Any) -> Told:
 
 
 def _property(static: object) -> Told:
-    getter = getattr(static, "fget", None) or getattr(
-        static, "func", None
-    )  # the second: of a cached property
+    getter = getattr(static, "fget", None) or getattr(static, "func", None)  # func: of a cached property
     settable = static.fset is not None if isinstance(static, property) else hasattr(type(static), "__set__")
     told: Told = {"doc": _documentation(static), "writable": settable}
     if marks_of(getter).concurrent:  # the only mark that holds for a property
