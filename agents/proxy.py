@@ -279,5 +279,5 @@ def stubs(proxy: RemoteReference | Remote) -> str:
     remote = remote_of(proxy)
     about: About = remote.about(remote.root)  # reads it again when another server is there now
     name = about.type or "RemoteObject"
-    text = f"{name} as {remote.target} serves it."
-    return stub_text(name, about._asdict(), text, about.types)
+    told = {**about._asdict(), "doc": f"{name} as {remote.target} serves it."}
+    return stub_text(name, told, about.types)

@@ -120,7 +120,7 @@ def _warn_about_topic(target: str, topic: str, asked: Future[Reply]) -> None:
     message = read_ps_message(asked.result().content)
     if message is None or message[0] != "return":
         return
-    table = as_table(message[1])
+    table = as_table(as_table(message[1]).get("members"))
     signals = [name for name, about in table.items() if as_table(about).get("kind") == "signal"]
     if topic not in signals:
         told = hint(topic, signals, otherwise="it has:")

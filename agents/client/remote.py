@@ -12,7 +12,7 @@ from typing import Protocol as Form
 
 from ...delivery.policies import Policy
 from ...discovery.records import Place
-from ...protocol.contents import as_list, as_table, ps_message
+from ...protocol.contents import as_list, ps_message
 from ...protocol.frames import PZC00
 from ...protocol.notification import Callback
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
@@ -34,9 +34,6 @@ _DESCRIBED_PATHS = 4096
 
 
 logger = logging.getLogger("pzc.proxy")
-
-_TOLD = ("type", "members")
-"""What an answer has that describes something with its members."""
 
 
 class Holder(Form):
@@ -135,7 +132,7 @@ class RemoteObject(ServedObject):
         self.peer = peer = found.peer
         name = peer.object_at(self.target)  # that of one of several objects, perhaps
         self.root = (name,) if name else ()
-        about: dict[str, Any] = {"about": True, **({"on": to_wire(self.root)} if self.root else {})}
+        about: dict[str, Any] = {"on": to_wire(self.root)} if self.root else {}
         original = peer.dialect == PZC00
         word = ps_message("inspect" if original else "describe", {} if original else about)
         answer, message, _ = self.client.exchange(
@@ -151,10 +148,7 @@ class RemoteObject(ServedObject):
 
     def _learn(self, path: Path) -> About:
         generation = self.generation
-        fields = as_table(self.request("describe", {"on": to_wire(path), "about": True}, IDEMPOTENT))
-        if not all(map(fields.__contains__, _TOLD)):
-            return About()
-        about = described.read(fields)
+        about = described.read(self.request("describe", {"on": to_wire(path)}, IDEMPOTENT))
         if generation == self.generation:  # else it may be out of date by now
             if len(self._described) >= _DESCRIBED_PATHS:
                 self._described = {self.root: self._described.get(self.root, About())}

@@ -37,7 +37,7 @@ from . import members
 from .answers import Answers, Message, by_value
 from .call import NO_TABLE, Call
 from .coroutines import Coroutines
-from .descriptions import about, description, table
+from .descriptions import about, description
 from .marks import NOTHING, Member, marks_of
 from .replies import authorize
 from .stop import Stop
@@ -365,10 +365,12 @@ class ExposedObject:
 
     def _inspect(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         """Names to be held remotely, and names always sent by value, as the original's."""
-        told = table(
-            self.tree.root, (), self.tree.names(self.tree.root, ()), self.tree.declared, self._is_remote
-        )
-        remote = {name for name, entry in told.items() if entry["kind"] not in ("property", "value")}
+        root, is_remote = self.tree.root, self._is_remote
+        found = members.kinds(root, self.tree.names(root, ()), members.kind_of)
+        if is_remote is not None:
+            held = [name for name, kind in found.items() if kind in ("items", "value")]
+            found |= {name: "items" if is_remote(getattr(root, name)) else "value" for name in held}
+        remote = {name for name, kind in found.items() if kind not in ("property", "value")}
         return PS, RETURN, (remote, set[str]())
 
     def _describe(self, call: Call, options: dict[str, Any], member: Member) -> Message:
@@ -376,9 +378,7 @@ class ExposedObject:
         thing = self._find(call, path)
         among = self.tree.names(thing, path)
         self.tree.meet(thing, path, among)
-        if options.get("about") is True:
-            return PS, RETURN, description(thing, path, among, self.tree.declared, self._is_remote)
-        return PS, RETURN, table(thing, path, among, self.tree.declared, self._is_remote)
+        return PS, RETURN, description(thing, path, among, self.tree.declared, self._is_remote)
 
     def _make(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         self._instantiate(options)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import ast
 import inspect
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.agents.stub import MAX_TEXT, SourceText, parse_expression, signature_of
+from pzc.agents.stub import MAX_TEXT, SourceText, signature_of
 
 
 def _signature(text: str) -> inspect.Signature:
@@ -66,7 +65,7 @@ def test_nothing_is_evaluated() -> None:
     "text",
     [
         "", "(...)", "x", "(", "(a, a)", "(a=1, b)", "(*, a) ->", "(): pass\nimport os\ndef f()", "(a): import os; (b",
-        "(1)", "(class)", "(a" + "(" * 1000, "(a=0x" + "f" * 3000 + ")", "(a\0)",
+        "(1)", "(class)", "(a" + "(" * 1000, "(a=0x" + "f" * 3900 + ")", "(a\0)",
         "(a: '\ud800')", "(a" + " " * MAX_TEXT + ")", None, 3, b"(a)", ["(a)"],
     ],
 )  # fmt: skip
@@ -85,9 +84,3 @@ def test_no_text_raises(text: str) -> None:
     for written in (text, f"({text})", f"(a={text})", f"(a: {text})", f"() -> {text}"):
         signature = signature_of(written)
         assert signature is None or str(signature).startswith("(")
-
-
-@given(st.text(max_size=30))
-def test_an_expression_is_one_that_python_can_write(text: str) -> None:
-    expression = parse_expression(text)
-    assert expression is None or isinstance(ast.unparse(expression), str)
