@@ -265,6 +265,8 @@ class ExposedObject:
         self, call: Call, options: dict[str, Any], member: Member, method: str, args: Any, kwargs: Any
     ) -> Message:
         path = self._seen(options, member)
+        if method in operations.KEYED and args:
+            operations.check_key(args[0])
         if member.narrowed:
             if method == GET and args and (step := paths.step_of(args[0])) is not None:
                 item = {"on": (*path, step)}
