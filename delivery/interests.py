@@ -20,6 +20,9 @@ from typing import Any, Generic, TypeVar, cast
 ALL = "*"
 """Topic of a subscription to all topics."""
 
+EACH = 64
+"""Bytes that a topic or a key counts for beside its text."""
+
 W = TypeVar("W")
 
 _FEW = 16
@@ -165,6 +168,16 @@ def _group(found: Any) -> tuple[Any, ...]:
 
 def _each(keys: Collection[str] | None) -> Collection[str | None]:
     return (None,) if keys is None else keys
+
+
+def weight(topic: str, keys: Collection[str] | None) -> int:
+    """Bytes that an interest counts for: those of its text, and `EACH` for the topic and each key."""
+    return text_size(topic, *(keys or ())) + EACH * (1 + len(keys or ()))
+
+
+def text_size(*texts: str) -> int:
+    """Bytes of texts together."""
+    return len("".join(texts).encode(errors="surrogatepass"))
 
 
 def thin(keys: Collection[str] | None) -> Collection[str] | None:

@@ -48,11 +48,12 @@ def check_key(key: Any) -> None:
         OperationRefused: for anything but a number, text, None, ``...``, a date, an enum member, a slice of
             integers, and a tuple of some of these.
     """
-    parts: tuple[Any, ...] = key if type(key) is tuple else (key,)
+    several = cast("type[Any]", type(key)) is tuple
+    parts: tuple[Any, ...] = key if several else (key,)
     if len(parts) > paths.MAX_STEPS or not all(map(_is_scalar, parts)):
         raise OperationRefused(
             f"{shown(key, 60)} cannot be used as a key: expected a number, text, a slice of integers, or a "
-            f"tuple of at most {paths.MAX_STEPS} of these; fetch the value to index it with a list or an array"
+            f"tuple of at most {paths.MAX_STEPS} of these; a list or an array can index the fetched value"
         )
 
 

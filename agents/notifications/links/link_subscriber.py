@@ -96,7 +96,7 @@ class LinkSubscriber(Subscriber):
         interest = self.queue.want(wanted.number, topic, policy, window, wanted.keys)
         self._widths[interest.window] += 1
         self._gather()
-        interest.who, interest.type = wanted.who, wanted.type
+        self.queue.name(interest, wanted.who, wanted.type)
         self._windows[topic] += not interest.lossy
         self.lossy += interest.lossy
         return interest

@@ -27,7 +27,6 @@ from ....protocol.records import Record, Records
 from ....shm.ring import Ring
 from ....shm.views import IN_TRANSIT
 from .mailbox_subscriber import MailboxSubscriber
-from .roster import MAIL_SUBSCRIPTIONS
 from .subscriber import Subscriber
 
 BYTES = 256 << 20
@@ -57,7 +56,6 @@ class Mailboxes:
         self._links = links
         self._shares = shares
         self._records = records
-        self._room = MAIL_SUBSCRIPTIONS
         self._named: dict[tuple[str, str], MailboxSubscriber] = {}
         self._tenures = self.shared = 0
 
@@ -87,7 +85,7 @@ class Mailboxes:
         self._tenures += 1
         subscriber = MailboxSubscriber(
             link, owner, arrays, self._lock, self.ring, self._shares, monotonic(), name, self._tenures,
-            before, self._records, self._room,
+            before, self._records,
         )  # fmt: skip
         if name:
             self._named[name, owner.key_id] = subscriber
