@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar
 
 from ..protocol.errors import RemoteProtocolError
 from .claims import Claim, Interest, Loss, Sent
-from .interests import Interests, text_size, weight
+from .interests import Interests, weight
 
 E = TypeVar("E", bound=Sent[Any])
 I = TypeVar("I", bound=Claim)  # noqa: E741
@@ -196,12 +196,12 @@ class ClaimQueue(ABC, Generic[E, I]):
 
     def name(self, interest: I, who: str, type_name: str) -> None:
         """Say whose an interest is, and which type its messages must have."""
-        self.size += text_size(type_name) - text_size(interest.type)
+        self.size += len(type_name) - len(interest.type)
         interest.who, interest.type = who, type_name
 
     def _cease(self, interest: I) -> None:
         self.index.discard(interest.topic, interest.keys, interest)
-        self.size -= weight(interest.topic, interest.keys) + text_size(interest.type)
+        self.size -= weight(interest.topic, interest.keys) + len(interest.type)
 
     def divide(self, message: object, more: int = 1) -> None:
         """A message has so many entries more."""

@@ -75,8 +75,8 @@ class Limits:
     retained_bytes: int = 1 << 16
     """Bytes of the largest encoded content that is kept for later subscribers."""
 
-    links: int = 1000
-    """Links of one publisher."""
+    links: int = 500
+    """Links of one publisher that the holders of one key have."""
 
     link_keep: float = 300.0
     """Seconds after which the link of a reader that was silent ends; until then what it loses is counted."""
@@ -94,8 +94,8 @@ class Limits:
     mail_grace: float = 30.0
     """Seconds that a mailbox is left behind the time for which it is kept."""
 
-    mailboxes: int = 1000
-    """Mailboxes of one publisher."""
+    mailboxes: int = 500
+    """Mailboxes of one publisher that the holders of one key have."""
 
     mail_bytes_per_key: int = 16 << 30
     """Bytes that all mailboxes of one key hold at one publisher; shared among them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ....delivery.interests import text_size, weight
+from ....delivery.interests import weight
 from ....delivery.kept import MAX_BYTES
 from ....protocol.errors import PolicyRefused, Refused
 from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Row, Run
@@ -128,7 +128,7 @@ class Answering:
         about.check(topic, policy, self._transport)
 
     def _check_size(self, subscriber: Subscriber, wanted: Wanted) -> None:
-        if (size := text_size(*(wanted.keys or ()))) > MAX_KEYS:
+        if (size := len("".join(wanted.keys or ()).encode())) > MAX_KEYS:
             raise Refused(
                 f"the keys of one subscription have at most {MAX_KEYS} bytes, not {size}: ask for all keys"
             )

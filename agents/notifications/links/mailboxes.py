@@ -51,7 +51,7 @@ class Mailboxes:
         self, lock: threading.RLock, links: Mapping[str, Subscriber], shares: Callable[[str], bool],
         records: Records,
     ) -> None:  # fmt: skip
-        self.ring = Ring(IN_TRANSIT * limits.current.mailboxes, BYTES)
+        self.ring = Ring(max(1, IN_TRANSIT * limits.current.mailboxes), BYTES)
         self._lock = lock
         self._links = links
         self._shares = shares
@@ -92,12 +92,8 @@ class Mailboxes:
         return subscriber, before
 
     def _check_room(self, owner: Identity) -> None:
-        found = self.all()
-        of_key = sum(each.owner.key_id == owner.key_id for each in found)
-        if len(found) >= limits.current.mailboxes or of_key >= limits.current.mailboxes // 2:
-            raise Refused(
-                "the mailbox was refused: its publisher has no room for one more, or for one more of this key"
-            )
+        if sum(each.owner.key_id == owner.key_id for each in self.all()) >= limits.current.mailboxes:
+            raise Refused("the mailbox was refused: its publisher has no room for one more of this key")
 
     def share(self, changes: int) -> None:
         """Share the bytes of each key among its mailboxes, those that ask for least first; with the lock.
