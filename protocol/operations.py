@@ -93,10 +93,6 @@ def _copy(things: Any) -> Any:
     return things.copy()
 
 
-def _names(thing: Any) -> list[str]:
-    return [name for name in dir(thing) if not name.startswith("_")]
-
-
 def _enter(thing: Any) -> Any:
     return thing.__enter__() if hasattr(thing, "__enter__") else thing.__aenter__()
 
@@ -121,13 +117,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "__len__": Operation(len, True, ("__len__",)),
     CONTAINS: Operation(operator.contains, True, ("__contains__", "__iter__", "__getitem__")),
     ITER: Operation(list, True, ("__iter__", "__getitem__", "__aiter__")),
-    "__dir__": Operation(_names, True, ()),
     "__bool__": Operation(bool, True, ()),
-    "__str__": Operation(str, True, ()),
-    "__repr__": Operation(repr, True, ()),
     "__int__": Operation(int, True, ("__int__", "__index__")),
     "__float__": Operation(float, True, ("__float__", "__index__")),
-    "__next__": Operation(next, False, ("__next__",)),
     ENTER: Operation(_enter, False, ("__enter__", "__aenter__")),
     EXIT: Operation(_leave, False, ("__exit__", "__aexit__")),
     "keys": Operation(_keys, True, ("keys",), _MAPPINGS),

@@ -284,8 +284,6 @@ class ExposedObject:
         by_item = method == operations.ITER and call.can_refer and not hasattr(kind, "__len__")
         if not operations.only_looks(method, thing, by_item):
             authorize(call.caller.key, Role.OPERATOR, member.text)
-        if method == "__dir__":
-            return PS, RETURN, self.tree.names(thing, path)
         if by_item:
             looks = not hasattr(kind, "__next__")
             return self._answers.of(call, each_of(thing), member._replace(reading=looks))
