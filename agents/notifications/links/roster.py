@@ -68,8 +68,6 @@ class MailboxShare(LinkShare):
 
     __slots__ = ()
 
-    bounded = False  # no more comes than the mailbox may have under way
-
     @property
     def special(self) -> bool:
         """Whether its arrivals are its own."""
