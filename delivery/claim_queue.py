@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar
 
 from ..protocol.errors import RemoteProtocolError
 from .claims import Claim, Interest, Loss, Sent
-from .interests import Interests
+from .interests import Interests, weight
 
 E = TypeVar("E", bound=Sent[Any])
 I = TypeVar("I", bound=Claim)  # noqa: E741
@@ -149,6 +149,7 @@ class ClaimQueue(ABC, Generic[E, I]):
 
     Attributes:
         matching: tells of a topic and a key which of them get a message.
+        size: bytes of what the reader wants, as `weight` counts them, and of the types.
         suspended: nothing is kept, and everything is counted.
         parts: of messages that became several entries, by their ids: how many more there are; see `divide`.
     """
@@ -156,6 +157,7 @@ class ClaimQueue(ABC, Generic[E, I]):
     def __init__(self) -> None:
         self.index: Interests[I] = Interests()
         self.matching: Callable[[str, str], tuple[I, ...]] = self.index.matching
+        self.size = 0
         self.suspended = False
         self.parts: dict[int, int] = {}
         self._under_way: UnderWay[E] = UnderWay()
@@ -190,9 +192,16 @@ class ClaimQueue(ABC, Generic[E, I]):
 
     def _begin(self, interest: I) -> None:
         self.index.add(interest.topic, interest.keys, interest)
+        self.size += weight(interest.topic, interest.keys)
+
+    def name(self, interest: I, who: str, type_name: str) -> None:
+        """Say whose an interest is, and which type its messages must have."""
+        self.size += len(type_name) - len(interest.type)
+        interest.who, interest.type = who, type_name
 
     def _cease(self, interest: I) -> None:
         self.index.discard(interest.topic, interest.keys, interest)
+        self.size -= weight(interest.topic, interest.keys) + len(interest.type)
 
     def divide(self, message: object, more: int = 1) -> None:
         """A message has so many entries more."""

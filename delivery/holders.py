@@ -8,7 +8,7 @@ released once it is dead, so an agent is known here from its first thing to its 
     unknown    hold(now)               known, heard now   ticket
                touch                   unknown            -
     known      touch(now)              heard now          -
-               hold(now)               heard as before    ticket, or Refused when it holds too much
+               hold(now)               heard as before    ticket, or Refused
                drop of its last thing  unknown            True
                excuse(seconds)         heard so much later  -
                gone                    unknown            all that it held, oldest first
@@ -27,7 +27,6 @@ from typing import Generic, TypeVar
 from ..protocol.errors import Refused
 from ..protocol.message import Identity
 
-MAX_THINGS = 10_000
 MAX_AGENTS = 10_000
 
 R = TypeVar("R")
@@ -58,12 +57,10 @@ class Holders(Generic[R]):
     """Keeps what each agent holds; see the table in the module's docstring. Its length counts the things.
 
     Args:
-        max_things: most things that one agent holds.
         max_agents: most agents of one key that hold something at a time.
     """
 
-    def __init__(self, *, max_things: int = MAX_THINGS, max_agents: int = MAX_AGENTS) -> None:
-        self.max_things = max_things
+    def __init__(self, *, max_agents: int = MAX_AGENTS) -> None:
         self.max_agents = max_agents
         self._agents: OrderedDict[Identity, _Agent[R]] = OrderedDict()  # longest silent first
         self._agents_of: Counter[str] = Counter()  # by key id
@@ -94,7 +91,7 @@ class Holders(Generic[R]):
             The ticket for `drop`, never used twice.
 
         Raises:
-            Refused: when the agent holds ``max_things``, or ``max_agents`` others of its key hold something.
+            Refused: when ``max_agents`` others of its key hold something.
         """
         known = self._agents.get(agent)
         if known is None:
@@ -105,11 +102,6 @@ class Holders(Generic[R]):
                 )
             self._agents_of[agent.key_id] += 1
             known = self._agents[agent] = _Agent(self._advance(now))
-        elif len(known.things) >= self.max_things:
-            raise Refused(
-                f"no room for a {what}: agent {agent.shown} holds {self.max_things} things here already; "
-                "wait for some, or release them"
-            )
         self._last_ticket = ticket = self._last_ticket + 1
         known.things[ticket] = Held(ticket, what, release)
         self._agent_of[ticket] = agent

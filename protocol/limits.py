@@ -45,7 +45,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # Notifications
     topic_beat: Seconds = 1.0  # between two messages with the last number of every topic
     retained_bytes: Bytes = 1 << 16  # of the largest encoded content that is kept for later subscribers
-    links: Count = 1000  # of one publisher
+    links: Count = 500  # of one publisher for one key
     link_keep: Seconds = 300.0  # until the link of a silent reader ends; its losses are counted until then
 
     # Mailboxes
@@ -53,7 +53,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mail_hold: Seconds = 1.0  # that a publisher may hold a poll
     mail_patience: Seconds = 2.0  # after which a due answer of a mailbox is not expected any more
     mail_grace: Seconds = 30.0  # that a mailbox stays after the time for which it is kept
-    mailboxes: Count = 1000  # of one publisher
+    mailboxes: Count = 500  # of one publisher for one key
     mail_bytes_per_key: Bytes = 16 << 30  # in all mailboxes of one key at one publisher, shared among them
 
     # Recorders and tables

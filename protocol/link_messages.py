@@ -16,8 +16,8 @@ from .frames import MAX_CONTENT, MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGN
 MAX_ITEMS = 10_000
 """Elements of each list in a message."""
 
-MAX_KEYS = 1_000_000
-"""Keys of one interest; interests and keys of one link."""
+MAX_KEYS = 1 << 20
+"""Keys of one interest, and bytes of their text together."""
 
 MAX_NUMBER = (1 << 53) - 1
 """The largest number that any field has."""

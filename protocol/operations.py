@@ -5,10 +5,17 @@ The method of an ``exec`` message names one; only those of this table are done, 
 
 from __future__ import annotations
 
+import enum
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+from . import paths
+from .errors import OperationRefused
+from .lazily import numpy_kind
+from .shown import shown
+from .values import PLAIN
 
 CALL = "__call__"
 EMIT = "emit"
@@ -32,6 +39,31 @@ class Operation(NamedTuple):
     reads: bool
     needs: tuple[str, ...]
     of: tuple[type, ...] = ()
+
+
+def check_key(key: Any) -> None:
+    """See that ``things[key]`` makes nothing that is much larger than the things: a list or an array could.
+
+    Raises:
+        OperationRefused: for anything but a number, text, None, ``...``, a date, an enum member, a slice of
+            integers, and a tuple of some of these.
+    """
+    several = cast("type[Any]", type(key)) is tuple
+    parts: tuple[Any, ...] = key if several else (key,)
+    if len(parts) > paths.MAX_STEPS or not all(map(_is_scalar, parts)):
+        raise OperationRefused(
+            f"{shown(key, 60)} cannot be used as a key: expected a number, text, a slice of integers, or a "
+            f"tuple of at most {paths.MAX_STEPS} of these; a list or an array can index the fetched value"
+        )
+
+
+def _is_scalar(part: Any) -> bool:
+    kind = cast("type[Any]", type(part))
+    if kind is slice:
+        return paths.step_of(part) is not None
+    # NumPy takes a bytearray for an array.
+    plain = kind in PLAIN and kind is not bytearray
+    return plain or part is ... or isinstance(part, enum.Enum) or numpy_kind(kind) == "generic"
 
 
 def item(things: Any, key: Any) -> Any:
@@ -61,14 +93,6 @@ def _copy(things: Any) -> Any:
     return things.copy()
 
 
-def _names(thing: Any) -> list[str]:
-    return [name for name in dir(thing) if not name.startswith("_")]
-
-
-def _equals(thing: Any, other: Any) -> bool:
-    return bool(thing == other)
-
-
 def _enter(thing: Any) -> Any:
     return thing.__enter__() if hasattr(thing, "__enter__") else thing.__aenter__()
 
@@ -83,6 +107,9 @@ def _leave(thing: Any, kind: object = None, text: object = None, _trace: object 
 _MAPPINGS = (Mapping,)
 _CONTAINERS = (Mapping, Sequence, Set)
 
+KEYED = frozenset({GET, "__setitem__", "__delitem__", CONTAINS, "get"})
+"""Operations whose first argument is a key."""
+
 OPERATIONS: Mapping[str, Operation] = {
     GET: Operation(item, True, ("__getitem__",)),
     "__setitem__": Operation(operator.setitem, False, ("__setitem__",)),
@@ -90,14 +117,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "__len__": Operation(len, True, ("__len__",)),
     CONTAINS: Operation(operator.contains, True, ("__contains__", "__iter__", "__getitem__")),
     ITER: Operation(list, True, ("__iter__", "__getitem__", "__aiter__")),
-    "__dir__": Operation(_names, True, ()),
     "__bool__": Operation(bool, True, ()),
-    "__str__": Operation(str, True, ()),
-    "__repr__": Operation(repr, True, ()),
     "__int__": Operation(int, True, ("__int__", "__index__")),
     "__float__": Operation(float, True, ("__float__", "__index__")),
-    "__eq__": Operation(_equals, True, ()),
-    "__next__": Operation(next, False, ("__next__",)),
     ENTER: Operation(_enter, False, ("__enter__", "__aenter__")),
     EXIT: Operation(_leave, False, ("__exit__", "__aexit__")),
     "keys": Operation(_keys, True, ("keys",), _MAPPINGS),

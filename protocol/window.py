@@ -20,11 +20,11 @@ shuts out nobody: it stays until time has caught up.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from itertools import islice
 
 from .errors import ReplayedMessage
-from .quotas import Quotas
+from .memo import keep_recent
 
 KNOWN_SERIES = 4096
 """Topics, each of one publisher in one serializer, that are remembered; then it begins anew."""
@@ -154,7 +154,7 @@ class SeenSignatures:
     """
 
     def __init__(self) -> None:
-        self._seen: Quotas[bytes, bool] = Quotas()
+        self._seen = defaultdict[str, OrderedDict[bytes, None]](OrderedDict)
 
     def admit(self, signature: bytes, key_id: str = "") -> None:
         """Remember a verified signature.
@@ -162,6 +162,7 @@ class SeenSignatures:
         Raises:
             ReplayedMessage: when it is among its key's last, `_SIGNATURES_PER_KEY` of them.
         """
-        if self._seen.get(key_id, signature):
+        seen = self._seen[key_id]
+        if signature in seen:
             raise ReplayedMessage("this signed PZC00 message was already accepted once; it is not run again")
-        self._seen.put(key_id, signature, True, _SIGNATURES_PER_KEY)
+        keep_recent(seen, signature, None, _SIGNATURES_PER_KEY)

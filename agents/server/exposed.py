@@ -265,6 +265,8 @@ class ExposedObject:
         self, call: Call, options: dict[str, Any], member: Member, method: str, args: Any, kwargs: Any
     ) -> Message:
         path = self._seen(options, member)
+        if method in operations.KEYED and args:
+            operations.check_key(args[0])
         if member.narrowed:
             if method == GET and args and (step := paths.step_of(args[0])) is not None:
                 item = {"on": (*path, step)}
@@ -282,8 +284,6 @@ class ExposedObject:
         by_item = method == operations.ITER and call.can_refer and not hasattr(kind, "__len__")
         if not operations.only_looks(method, thing, by_item):
             authorize(call.caller.key, Role.OPERATOR, member.text)
-        if method == "__dir__":
-            return PS, RETURN, self.tree.names(thing, path)
         if by_item:
             looks = not hasattr(kind, "__next__")
             return self._answers.of(call, each_of(thing), member._replace(reading=looks))

@@ -81,7 +81,7 @@ class InterestRequests:
         self._asked: Asked | None = None
 
     def want(self, subscription: Subscription, confirmed: Future[None]) -> None:
-        """One subscription more, ``confirmed`` or refused once that was answered; errors as `Roster.add`."""
+        """One subscription more, ``confirmed`` or refused once that was answered."""
         share = self._make(subscription, next(self._interests), confirmed)
         with self._mutex:
             self._shares.add(share)

@@ -84,7 +84,7 @@ class LinkSubscriber(Subscriber):
         """The claim of an interest in a topic from now on; ``window`` as that of `Interest`."""
         policy = wanted.policy
         interest = self.queue.want(wanted.number, topic, policy, window, wanted.keys)
-        interest.who, interest.type = wanted.who, wanted.type
+        self.queue.name(interest, wanted.who, wanted.type)
         self._windows[topic] += not interest.lossy
         self.lossy += interest.lossy
         return interest

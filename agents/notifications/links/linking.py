@@ -214,12 +214,9 @@ class Linking:
 
     def _new(self, link: str, owner: Identity) -> Subscriber:
         subscribers = self._subscribers
-        links = subscribers.live()
-        of_key = [each for each in links if each.owner.key_id == owner.key_id]
-        by_key = len(of_key) >= limits.current.links // 2
-        crowd = of_key if by_key else links
-        if (by_key or len(links) >= limits.current.links) and not self._looking.make_room(crowd):
-            raise Refused(f"this {'key' if by_key else 'agent'} has {len(crowd)} links already")
+        of_key = [each for each in subscribers.live() if each.owner.key_id == owner.key_id]
+        if len(of_key) >= limits.current.links and not self._looking.make_room(of_key):
+            raise Refused(f"this key has {len(of_key)} links already")
         subscriber = LinkSubscriber(link, owner, subscribers.lock, subscribers.ring, time.monotonic())
         subscribers.add(subscriber)
         return subscriber

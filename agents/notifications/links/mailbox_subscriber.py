@@ -22,7 +22,6 @@ from ....delivery.keep_queue import KeepQueue
 from ....delivery.letters import Kept
 from ....delivery.policies import KEEP
 from ....protocol import limits
-from ....protocol.errors import Refused
 from ....protocol.link_messages import Run
 from ....protocol.message import Identity
 from ....protocol.records import Record, Records, size_beside
@@ -49,7 +48,6 @@ class MailboxSubscriber(Subscriber):
         tenure: of its reader.
         before: of the process from which this takes over; None without one.
         records: makes frames.
-        room: most topics and keys.
 
     Attributes:
         heard_at: when its reader was heard.
@@ -61,7 +59,7 @@ class MailboxSubscriber(Subscriber):
 
     def __init__(
         self, link: str, owner: Identity, lock: threading.RLock, ring: Ring,
-        now: float, name: str, tenure: int, before: MailboxSubscriber | None, records: Records, room: int,
+        now: float, name: str, tenure: int, before: MailboxSubscriber | None, records: Records,
     ) -> None:  # fmt: skip
         queue = KeepQueue[Record]() if before is None else before.queue
         super().__init__(link, owner, lock, ring, now, queue, MailPacking(queue, ring))
@@ -71,7 +69,6 @@ class MailboxSubscriber(Subscriber):
         self.heard_at = self.said_at = now
         self.signs = before is not None and before.signs
         self._records = records
-        self._room = room
         if before is not None:
             queue.hand_over()
         self._blocking: set[int] = set()
@@ -93,22 +90,6 @@ class MailboxSubscriber(Subscriber):
 
     # --- interests: with the lock --------------------------------------------------------------------
 
-    def check_room(self, wanted: Wanted) -> None:
-        """Judge one more interest.
-
-        Raises:
-            Refused: for one more topic or key than a mailbox may have.
-        """
-        index, topic = self.queue.index, wanted.topic
-        keys = (None,) if wanted.keys is None else wanted.keys
-        new = [key for key in keys if not index.has(topic, key)]
-        if new and len(index) + len(new) > self._room:
-            what = f"topic {topic!r}" if new == [None] else f"key {new[0]!r:.100} of topic {topic!r}"
-            raise Refused(
-                f"the mailbox of {self.reader[:40]} does not take {what}: it has as many topics and keys as "
-                "it may have"
-            )
-
     def follow(
         self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
@@ -116,7 +97,7 @@ class MailboxSubscriber(Subscriber):
         self.cease(wanted.number)
         number, policy = wanted.number, wanted.policy
         kept = self.queue.want(number, wanted.topic, policy, wanted.keys)
-        kept.who, kept.type = wanted.who, wanted.type
+        self.queue.name(kept, wanted.who, wanted.type)
         self._keep(wanted, kept)
         if policy.when_full == "block":
             self._blocking.add(number)

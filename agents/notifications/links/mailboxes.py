@@ -26,7 +26,6 @@ from ....protocol.message import Identity
 from ....protocol.records import Record, Records
 from ....shm.ring import Ring
 from .mailbox_subscriber import MailboxSubscriber
-from .roster import MAIL_SUBSCRIPTIONS
 from .subscriber import Subscriber
 
 
@@ -50,7 +49,6 @@ class Mailboxes:
         self._lock = lock
         self._links = links
         self._records = records
-        self._room = MAIL_SUBSCRIPTIONS
         self._named: dict[tuple[str, str], MailboxSubscriber] = {}
         self._tenures = self.shared = 0
 
@@ -80,19 +78,15 @@ class Mailboxes:
         self._tenures += 1
         subscriber = MailboxSubscriber(
             link, owner, self._lock, self._ring, monotonic(), name, self._tenures,
-            before, self._records, self._room,
+            before, self._records,
         )  # fmt: skip
         if name:
             self._named[name, owner.key_id] = subscriber
         return subscriber, before
 
     def _check_room(self, owner: Identity) -> None:
-        found = self.all()
-        of_key = sum(each.owner.key_id == owner.key_id for each in found)
-        if len(found) >= limits.current.mailboxes or of_key >= limits.current.mailboxes // 2:
-            raise Refused(
-                "the mailbox was refused: its publisher has no room for one more, or for one more of this key"
-            )
+        if sum(each.owner.key_id == owner.key_id for each in self.all()) >= limits.current.mailboxes:
+            raise Refused("the mailbox was refused: its publisher has no room for one more of this key")
 
     def share(self, changes: int) -> None:
         """Share the bytes of each key among its mailboxes, those that ask for least first; with the lock.

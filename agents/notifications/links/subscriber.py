@@ -61,7 +61,6 @@ class Subscriber(ABC):
         self.wants: dict[int, Wanted | Claim] = {}
         self.applied = Applied(0)
         self._readers: dict[str, Counter[str]] = {}
-        self._keys = 0
         self.liveness = Liveness(now)
         self.ended = ""
         self.takes_blocks = False
@@ -88,15 +87,9 @@ class Subscriber(ABC):
 
     # --- interests: with the lock --------------------------------------------------------------------
 
-    @property
-    def size(self) -> int:
-        """Interests and keys."""
-        return len(self.wants) + self._keys
-
     def _keep(self, wanted: Wanted, held: Wanted | Claim) -> None:
         """Remember an interest, as its claim where it has one."""
         self.wants[wanted.number] = held
-        self._keys += len(wanted.keys or ())
         self._readers.setdefault(wanted.topic, Counter())[wanted.who or self.owner.agent] += 1
 
     @abstractmethod
@@ -120,7 +113,6 @@ class Subscriber(ABC):
         if wanted is None:
             return
         self.packing.ended.pop(number, None)
-        self._keys -= len(wanted.keys or ())
         readers, who = self._readers[wanted.topic], wanted.who or self.owner.agent
         readers[who] -= 1
         if not readers[who]:
