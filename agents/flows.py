@@ -15,10 +15,9 @@ from ..protocol.reply import Reply
 from ..transport.executor import Executor
 from ..transport.threads import waited
 from .client import answers
-from .interfaces import Watching
 from .naming.connections import Connections
 from .naming.naming import Naming
-from .naming.watching import Flowing, followers, graph_of
+from .naming.watching import Flowing, Watching, followers, graph_of
 from .notifications.listening import check
 from .notifications.merged import Make, Merged
 from .notifications.subscribing import OnClose

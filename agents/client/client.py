@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...discovery.records import Place
 from ...protocol.contents import PS
@@ -24,7 +24,6 @@ from ...transport.exchange import UnixExchange
 from ...transport.executor import NO_THREAD, STALLED_CALLBACKS, Executor
 from ...transport.loop import Loop
 from ...transport.wire import Protocol as Wire
-from ..interfaces import LOOK_FOR, Found
 from .abort import STOPPED, AbortSignal
 from .connection import Answer
 from .exchanges import Exchanges, repeated
@@ -43,6 +42,17 @@ _PATIENCE = 0.5
 
 _TELL = 5.0
 """Seconds in which somebody is told what nobody waits for."""
+
+LOOK_FOR = 3.0
+"""Seconds that a name is waited for which nobody answers to."""
+
+
+class Found(NamedTuple):
+    """Where somebody is, who that is, and the seconds that are left of those given."""
+
+    place: Place
+    peer: Peer
+    left: float
 
 
 class Client(Exchanges):

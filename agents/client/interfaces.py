@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from ...discovery.records import Place
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
-from ..interfaces import Follower
+from ..naming.follower import Follower
 from .abort import AbortSignal
 from .heartbeat import Heartbeat
 

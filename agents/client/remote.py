@@ -19,7 +19,7 @@ from ...protocol.paths import Handle, Path, from_wire, text, to_wire
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.wire import Protocol
-from ..interfaces import Subscription
+from ..notifications.subscription import Subscription
 from ..signals import Slot
 from . import answers, described, originals
 from .described import About, Entry
@@ -124,7 +124,7 @@ class RemoteObject(ServedObject):
         self._described[self.root] = about
         self._outdated = False
         if original and self.completions is None:
-            self.completions = originals.Completions(self.agent, self.endpoint)
+            self.completions = originals.Completions(self.agent.subscribe, self.endpoint)
 
     def _find_table(self, started: float) -> Reply:
         """Ask at the server's present place: it may move while it is looked for."""

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ...discovery.records import Place
 from ...protocol.errors import AgentClosed, LockLost, Refused, SerializerRefused
@@ -16,12 +16,9 @@ from ...protocol.reply import Reply
 from ...protocol.shown import shown
 from ...protocol.values import TRAVELLING
 from ...transport import wire
-from ...transport.loop import Loop
-from ...transport.settings import Settings
-from ..interfaces import Finder, Follower, Found, Subscriber
+from ..naming.follower import Follower
 from . import answers
 from .abort import AbortSignal
-from .client import Client
 from .described import Entry
 from .exclusive import Exclusive
 from .interrupts import interrupted, outcome
@@ -31,44 +28,11 @@ from .sent import explain
 from .streams import RemoteStream
 from .terms import USUAL, Terms
 
-
-class Agent(Finder, Subscriber, Protocol):
-    """An agent, as what is held by a proxy sees it.
-
-    Attributes:
-        client: that asks.
-        loop: the I/O thread.
-        protocol: keys, serializers and settings of its own.
-        settings: defaults of calls.
-    """
-
-    client: Client
-    loop: Loop
-    protocol: wire.Protocol
-    settings: Settings
-
-    def check_usable(self) -> None:
-        """AgentClosed when it was stopped, or is the parent's of this forked process."""
-        ...
-
-    def request(self, recipient: str, content: object, timeout: float = 30.0) -> Any:
-        """Ask and wait."""
-        ...
-
-    def meet(self, endpoint: str, timeout: float) -> Peer:
-        """As `peer`, with a new handshake whoever was met there before."""
-        ...
-
-    def reach(self, where: Callable[[float], Place], timeout: float) -> Found:
-        """Somebody who may be on the move, once met."""
-        ...
-
-    def follow(self, target: str, place: Place, move: Callable[[str, str], object]) -> Follower | None:
-        """Tell somebody whenever the agent of a name is elsewhere."""
-        ...
+if TYPE_CHECKING:
+    from ..agent import Agent
 
 
-Lease = Callable[[wire.Protocol | None], tuple[Agent, Callable[[], None]]]
+Lease = Callable[[wire.Protocol | None], "tuple[Agent, Callable[[], None]]"]
 """Gives the agent of a protocol, and what gives it back, to be called once."""
 
 

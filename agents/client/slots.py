@@ -13,7 +13,7 @@ from ...protocol.notification import Notification
 from ...transport.executor import STALLED_CALLBACKS, Executor
 from ...transport.helpers import aside
 from ...transport.loop import Loop
-from ..interfaces import Subscription
+from ..notifications.subscription import Subscription
 from ..signals import Connected, Slot, SlotList, check_slot
 
 SLOT_POLICY = drop(10_000)

@@ -24,7 +24,7 @@ from ...protocol.errors import AgentClosed, ConfigError
 from ...transport import helpers
 from ...transport.settings import Settings
 from ...transport.wire import Protocol
-from ..interfaces import LOOK_FOR, NewClient
+from ..client.client import LOOK_FOR
 from . import participants
 from .discovering import ANSWERED, Participant, changed
 from .follower import Follower
@@ -46,7 +46,6 @@ class Naming:
         enabled: False to use static peers only, and to announce nothing.
         answers: whether an agent is still at an endpoint: gets the agent id and the endpoint.
         choose: the address by which an agent is reached, within a time in seconds.
-        new_client: makes what asks a registry.
         remap: new names by old ones, or ``OLD:=NEW`` each; see `Remapping`.
         style: how names are written; ``gz`` to leave the namespace with a ``/`` in front.
 
@@ -68,7 +67,6 @@ class Naming:
         enabled: bool,
         answers: Callable[[str, str], bool],
         choose: Callable[[Entry, float], str],
-        new_client: NewClient,
         remap: Mapping[str, str] | Iterable[str] = (),
         style: Style = "pzc",
     ) -> None:
@@ -81,7 +79,6 @@ class Naming:
         self.enabled = enabled
         self.answers = answers
         self.choose = choose
-        self._new_client = new_client
         self._style: Style = style
         if isinstance(remap, Mapping):
             remap = [f"{old}:={new}" for old, new in cast("Mapping[str, str]", remap).items()]
@@ -116,9 +113,7 @@ class Naming:
             participant = self._open.get(partition)
             if participant is None:
                 site = replace(self._site, partition=partition)
-                participant = self._open[partition] = participants.acquire(
-                    site, self._protocol, self._new_client
-                )
+                participant = self._open[partition] = participants.acquire(site, self._protocol)
                 participant.listen(self._on_event)
             return participant
 

@@ -39,7 +39,7 @@ from ...protocol.reply import Reply
 from ...transport import helpers, wire
 from ...transport.counters import Counters
 from ...transport.loop import Loop, Timer
-from ..interfaces import NewClient
+from ..client.client import Client
 from .connections import Connections
 
 logger = logging.getLogger("pzc.registry")
@@ -98,7 +98,6 @@ class Registering:
         loop: does the work.
         protocol: signs and verifies.
         endpoint: REP endpoint of the registry.
-        new_client: makes what asks the registry.
         registrant: tells of this process, and learns of others.
 
     Attributes:
@@ -112,7 +111,6 @@ class Registering:
         loop: Loop,
         protocol: wire.Protocol,
         endpoint: str,
-        new_client: NewClient,
         registrant: Registrant,
     ) -> None:
         self.endpoint = endpoint
@@ -121,7 +119,7 @@ class Registering:
         self.graph = Connections()
         self._loop = loop
         self._process = registrant.process
-        self._client = new_client(loop, protocol, os.urandom(16).hex(), Counters())
+        self._client = Client(loop, protocol, os.urandom(16).hex(), Counters())
         self._registrant = registrant
         self._peer: Peer | None = None
         self._cursor: list[Any] = ["", 0]

@@ -17,7 +17,8 @@ from ...transport.executor import Executor, InOrder
 from ...transport.loop import Loop
 from ...transport.timers import checked_wait
 from ...transport.wire import Protocol
-from ..interfaces import Replies, Word
+from ..server.control import Word
+from ..server.replies import Replies
 from .broadcast import Broadcast
 from .declared import withdrawn
 from .links import farewell, local

@@ -36,7 +36,9 @@ from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
 from ...transport.settings import Settings
 from ...transport.wire import Protocol
-from ..interfaces import Client, Follower, NewClient, Watching
+from ..client.client import Client
+from ..naming.follower import Follower
+from ..naming.watching import Watching
 from . import receiver
 from .bare import Bare
 from .callbacks import Runs
@@ -70,7 +72,6 @@ class Subscribing:
         protocol: checks and decodes.
         counters: where everything is counted.
         client: asks publishers.
-        new_client: makes the clients of links and mailboxes.
         settings: what holds where no argument says otherwise.
         name: of the agent, for people.
 
@@ -80,13 +81,11 @@ class Subscribing:
     """
 
     def __init__(
-        self, protocol: Protocol, counters: Counters, client: Client, new_client: NewClient,
-        settings: Settings, name: str,
+        self, protocol: Protocol, counters: Counters, client: Client, settings: Settings, name: str,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._protocol = protocol
         self._client = client
-        self._new_client = new_client
         self._counters = counters
         self._linked: dict[Subscription, None] = {}
         self._forced: weakref.WeakSet[Subscription] = weakref.WeakSet()  # to tcp
@@ -202,9 +201,7 @@ class Subscribing:
             if transport:
                 self._linked[subscription] = None
                 self._check_open()  # by now `close` would find it
-                open_links.subscribe(
-                    self._new_client, self._protocol, peer, subscription, transport, deadline - reserve
-                )
+                open_links.subscribe(self._protocol, peer, subscription, transport, deadline - reserve)
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
         except BaseException:
@@ -351,7 +348,7 @@ class Subscribing:
         self.sub_socket.restart(subscription, peer.agent_id)
         transport = "tcp" if subscription in self._forced else "auto"
         try:
-            open_links.subscribe(self._new_client, self._protocol, peer, subscription, transport, deadline)
+            open_links.subscribe(self._protocol, peer, subscription, transport, deadline)
         except Refused as exc:
             subscription.refuse(exc)
             return

@@ -29,11 +29,12 @@ from ...protocol.session import REFERENCES, Session
 from ...protocol.shown import plain, printable
 from ...transport.wire import Protocol, now_ms
 from ..current import Caller
-from ..interfaces import Connection, Frames
 from .lane import Lane, QueueEntry
 from .marks import NOTHING
 
 logger = logging.getLogger("pzc.dispatcher")
+
+Frames = list[Buffer]
 
 Packed = tuple[str, Buffer]
 """Serializer, and what it made of a content."""
@@ -262,12 +263,6 @@ class Call(QueueEntry):
     def role(self) -> Role | None:
         """Of the key that signed it; None without keys."""
         return None if self.caller.key is None else self.caller.key.role
-
-    @property
-    def connection(self) -> Connection | None:
-        """The connection of this host, which may become a link; None when it came another way."""
-        carrier: Any = self.caller.carrier
-        return carrier if carrier.kind == "unix" else None
 
     def seal(self, content: object, serializer: str) -> Frames:
         """Five frames of an answer, signed with the key of whoever asked.

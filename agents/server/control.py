@@ -35,10 +35,11 @@ from ...protocol.memo import keep_recent
 from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
-from ..interfaces import Publisher
+from ..notifications.publisher import Publisher
 from .call import Call, Calls
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
+from .unix_listener import UnixConnection
 
 _MARKS = 2000
 """Subscriptions to what one agent broadcasts that wait for their mark."""
@@ -181,8 +182,8 @@ class Control:
         self._replies.reply(request, {"pzc": "running", "running": self._calls.running()})
 
     def _pipeline(self, request: Call, content: dict[str, Any]) -> None:
-        connection = request.connection
-        if connection is None:
+        connection = request.caller.carrier
+        if not isinstance(connection, UnixConnection):
             raise Refused("only a Unix connection can be told to read on")
         connection.go_on()
         self._replies.reply(request, {"pzc": "pipeline"})

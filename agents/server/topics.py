@@ -32,7 +32,7 @@ from ...protocol.paths import Path
 from ...protocol.shown import printable
 from ...protocol.values import PLAIN
 from ...transport.threads import begin
-from ..interfaces import Publisher
+from ..notifications.publisher import Publisher
 from ..signals import ORIGINAL, Signal
 from .lane import Lane
 from .marks import Member

@@ -14,7 +14,7 @@ from typing import Any, cast
 from ....protocol.notification import Notification
 from ....protocol.paths import Path
 from ....transport.helpers import aside
-from ...interfaces import Subscription
+from ...notifications.subscription import Subscription
 from ..streams import RemoteStream
 from .link import Link
 from .threads import Awaited, finished, start

@@ -20,7 +20,7 @@ from ....transport.descriptors import Starved
 from ....transport.endpoints import is_direct
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
-from ...interfaces import NewClient
+from ...client.client import Client
 from . import local
 from .inside import Inside, Take
 from .reader_transports import OverTcp, OverUnix, ReaderTransport
@@ -41,7 +41,6 @@ class Carriers:
     """Sockets of one link; safe from any thread.
 
     Args:
-        new_client: makes its client.
         protocol: formats, checks and decodes.
         peer: the publisher.
         take: gets what a publisher of this process sends; None: that goes like from any other.
@@ -55,7 +54,6 @@ class Carriers:
 
     def __init__(
         self,
-        new_client: NewClient,
         protocol: Protocol,
         peer: Peer,
         take: Take | None,
@@ -66,7 +64,7 @@ class Carriers:
         self.counters = Counters()
         self._protocol = protocol
         self._agent_id = os.urandom(16).hex()
-        self._client = new_client(self.loop, protocol, self._agent_id, self.counters)
+        self._client = Client(self.loop, protocol, self._agent_id, self.counters)
         self._client.learn(peer)
         self._elsewhere = ""
         self._take = take

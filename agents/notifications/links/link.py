@@ -37,7 +37,6 @@ from ....protocol.peer import Peer
 from ....transport.threads import Future, waited
 from ....transport.timers import until_next
 from ....transport.wire import Protocol
-from ...interfaces import NewClient
 from .. import receiver
 from ..subscription import Subscription
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
@@ -57,7 +56,6 @@ class Link:
     """One link at its reader; safe from any thread. BindError: no thread is left to receive with.
 
     Args:
-        new_client: makes its client.
         protocol: formats, checks and decodes.
         peer: the publisher.
         on_end: called once with the link when it has ended.
@@ -69,7 +67,7 @@ class Link:
     """
 
     def __init__(
-        self, new_client: NewClient, protocol: Protocol, peer: Peer, on_end: Callable[[Link], object],
+        self, protocol: Protocol, peer: Peer, on_end: Callable[[Link], object],
         mailbox: str | None = None,
     ) -> None:  # fmt: skip
         self.wanted = ""
@@ -80,7 +78,7 @@ class Link:
         self._loop = self._receiver.loop
         try:
             take = self._take_local if mailbox is None else None
-            self._carriers = Carriers(new_client, protocol, peer, take, self._poll, self._loop)
+            self._carriers = Carriers(protocol, peer, take, self._poll, self._loop)
         except BaseException:
             receiver.release(self._receiver)
             raise

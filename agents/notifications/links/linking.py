@@ -34,7 +34,9 @@ from ....transport.counters import Counters
 from ....transport.lifelines import Lifeline
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
-from ...interfaces import Connection, Replies, Request
+from ...server.call import Call
+from ...server.replies import Replies
+from ...server.unix_listener import UnixConnection
 from ..declared import Declared
 from ..retained import RetainedValues
 from .confirming import Answering
@@ -99,7 +101,7 @@ class Linking:
         subscribers.on_end = self._on_end
         subscribers.on_pause = on_change
 
-    def answer(self, request: Request, message: object) -> None:
+    def answer(self, request: Call, message: object) -> None:
         """What a reader says.
 
         Raises:
@@ -111,9 +113,8 @@ class Linking:
         if isinstance(message, Open):
             self._on_open(request, owner, message)
         elif isinstance(message, Interests):
-            transport = "tcp" if request.connection is None else "unix"
             lets_wait = request.role is None or request.role >= Role.OPERATOR
-            self._tell(request, self._want(owner, message, transport, lets_wait))
+            self._tell(request, self._want(owner, message, request.caller.carrier.kind, lets_wait))
             if (subscriber := self._subscribers.links.get(message.link)) is not None:
                 subscriber.flush()  # what was kept for this process before it came
         elif isinstance(message, Report):
@@ -125,7 +126,7 @@ class Linking:
         else:
             raise RemoteProtocolError(f"no reader of a link says {shown(message, 100)}")
 
-    def _tell(self, request: Request, message: LinkMessage) -> None:
+    def _tell(self, request: Call, message: LinkMessage) -> None:
         self._replies.send(request, request.seal(message, "link"))
 
     def hear(self, message: LinkMessage, reader: str, link: LocalReader) -> LinkMessage:
@@ -163,11 +164,9 @@ class Linking:
             self._subscribers.attach(subscriber, transport, message.received, bool)
         return Opened(epoch)
 
-    def _on_open(self, request: Request, owner: Identity, message: Open) -> None:
+    def _on_open(self, request: Call, owner: Identity, message: Open) -> None:
         link, received = message.link, message.received
-        connection = request.connection if message.transport == "unix" else None
-        if message.transport == "unix":
-            self._check_connection(connection, link)
+        connection = self._connection(request, link) if message.transport == "unix" else None
         is_new = link not in self._subscribers.links
         subscriber = self._open(message, owner)
         tenure = subscriber.tenure if isinstance(subscriber, MailboxSubscriber) else 0
@@ -184,12 +183,14 @@ class Linking:
                 raise self._short(subscriber, exc, is_new) from exc
             self._subscribers.attach(subscriber, unix, received, tell)
 
-    def _check_connection(self, connection: Connection | None, link: str) -> None:
-        if connection is None:
+    def _connection(self, request: Call, link: str) -> UnixConnection:
+        connection = request.caller.carrier
+        if not isinstance(connection, UnixConnection):
             raise Refused("a link over a Unix socket is opened on the connection that it will use")
         subscriber = self._subscribers.links.get(link)
         if connection.is_link and (subscriber is None or not _is_over(subscriber.transport, connection)):
             raise Refused("the connection is that of another link")
+        return connection
 
     def _open(self, message: Open, owner: Identity) -> Subscriber:
         subscribers, link, name, then = self._subscribers, message.link, message.name, bool
@@ -266,7 +267,7 @@ class Linking:
 
     # --- transports ----------------------------------------------------------------------------------
 
-    def _unix(self, subscriber: Subscriber, connection: Connection, request: Request) -> UnixTransport:
+    def _unix(self, subscriber: Subscriber, connection: UnixConnection, request: Call) -> UnixTransport:
         subscribers = self._subscribers
         limit = UNIX_MAIL_LIMIT
         if isinstance(subscriber, LinkSubscriber):  # a mailbox is kept for the next process
@@ -287,7 +288,7 @@ class Linking:
             self._subscribers.end(subscriber, reason)
         return Refused(f"{reason}; use tcp, or raise its limit of descriptors (ulimit -n)")
 
-    def _lost(self, subscriber: Subscriber, connection: Connection) -> None:
+    def _lost(self, subscriber: Subscriber, connection: UnixConnection) -> None:
         # The lifeline stays: the end of a process shows at its sockets before it shows there.
         if subscriber.ended:
             self._release(subscriber)
@@ -297,7 +298,7 @@ class Linking:
 
     # --- what readers tell ---------------------------------------------------------------------------
 
-    def _on_report(self, request: Request, owner: Identity, message: Report) -> None:
+    def _on_report(self, request: Call, owner: Identity, message: Report) -> None:
         request.oneway = not message.hold
         subscriber = self._open_one(message.link, owner)
         subscribers, hold = self._subscribers, message.hold
@@ -313,7 +314,7 @@ class Linking:
             self._tell(request, Notify(message.received + 1))
 
     def _poll(
-        self, subscriber: Subscriber, transport: PollTransport, request: Request, received: int, hold: float
+        self, subscriber: Subscriber, transport: PollTransport, request: Call, received: int, hold: float
     ) -> None:
         subscribers = self._subscribers
         with subscribers.lock:
@@ -370,7 +371,7 @@ class Linking:
             lifeline.close()
 
 
-def _is_over(transport: Transport | None, connection: Connection) -> bool:
+def _is_over(transport: Transport | None, connection: UnixConnection) -> bool:
     return isinstance(transport, UnixTransport) and transport.connection is connection
 
 

@@ -46,7 +46,7 @@ from ....transport.descriptors import Starved
 from ....transport.loop import Loop
 from ....transport.threads import Future
 from ....transport.transport import Disconnected
-from ...interfaces import Client
+from ...client.client import Client
 from .reception import Reception
 
 SEND_TIMEOUT = REST_TIMEOUT = 4.0

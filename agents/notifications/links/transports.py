@@ -21,7 +21,7 @@ from ....protocol.link_messages import Notify
 from ....protocol.notification import Notification
 from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
-from ...interfaces import Request
+from ...server.call import Call
 from .local import LocalReader
 from .published import Published
 
@@ -92,10 +92,10 @@ class UnixTransport:
     blocks = True
 
     def __init__(
-        self, loop: Loop, request: Request, on_ready: Callable[[], object], exchange: UnixExchange,
+        self, loop: Loop, request: Call, on_ready: Callable[[], object], exchange: UnixExchange,
         limit: int = UNIX_LIMIT,
     ) -> None:  # fmt: skip
-        self.connection = request.connection
+        self.connection = request.caller.carrier
         self.limit = limit
         self._loop = loop
         self._opened = request.message
@@ -160,7 +160,7 @@ class PollTransport:
         self.until = 0.0
         self.watched = False
         self._lock = threading.Lock()
-        self._poll: Request | None = None
+        self._poll: Call | None = None
         self._following = 1
 
     @property
@@ -168,7 +168,7 @@ class PollTransport:
         """See `Transport.ready`."""
         return self._poll is not None
 
-    def wait(self, poll: Request, following: int) -> None:
+    def wait(self, poll: Call, following: int) -> None:
         """A poll came; the one before, if it still waits, is answered with nothing.
 
         Args:
