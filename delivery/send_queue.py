@@ -50,14 +50,14 @@ class Most(NamedTuple):
     Attributes:
         messages: all of them.
         bytes: outside of blocks.
-        leased: contents in blocks: one that the reader looks at, and one on its way, which it copies when it
-            goes on looking at the first one.
+        leased: contents in blocks: one that the reader looks at, one that somebody waits for, and one on its
+            way, which the reader copies.
         waiting: bytes that wait; beyond them the oldest is lost, of ``drop`` the newest.
     """
 
     messages: int = 10_000
     bytes: int = 64 << 20
-    leased: int = 2
+    leased: int = 3
     waiting: int = 64 << 20
 
 

@@ -1,8 +1,8 @@
 """Broadcast: the PUB endpoint of an agent, an XPUB socket, so that it knows who listens.
 
-What waits is sealed and sent by whoever publishes, who never waits for a reader: what one does not take is
-dropped for it at the high-water mark, which counts messages, and counted by it. Each dialect is emitted only
-while a filter asks for it. Behind what was sent the `Heartbeat` tells how far each topic is.
+What waits is sealed and sent by the I/O thread. Whoever publishes never waits for a reader: what one does not
+take is dropped for it at the high-water mark, which counts messages, and counted by it. Each dialect is
+emitted only while a filter asks for it. Behind what was sent the `Heartbeat` tells how far each topic is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from time import monotonic
 
 import zmq
 
@@ -93,9 +92,7 @@ class Broadcast:
         self.version = 0
         self.on_change: Callable[[], object] = bool
         self.on_asked: Callable[[str], object] = bool
-        self._sending = Sending[_Waiting](
-            loop, self._socket, self._on_readable, self._on_refused, self._frames
-        )
+        self._sending = Sending[_Waiting](loop, self._socket, self._on_refused, self._frames)
         self._watch: Watch | None = None
         self._state = threading.Lock()  # of the filters
         self._filters = Filters(agent_id)
@@ -109,7 +106,7 @@ class Broadcast:
     def start(self) -> None:
         """Watch the socket; I/O thread."""
         self._watch = Watch(self._loop, self._socket, self.endpoint, self._counters, "pub_strangers")
-        self._sending.start()
+        self._loop.register(self._socket, self._on_readable)
 
     def close(self) -> None:
         """Tell how far each topic is, and close the socket; I/O thread."""
@@ -178,10 +175,11 @@ class Broadcast:
 
     def flush(self) -> None:
         """Send what waits; any thread."""
-        self._sending.flush(monotonic())
+        self._sending.flush()
 
     def _tell(self, frames: list[Buffer]) -> None:
-        self._sending.send(frames, monotonic())
+        self._sending.add(frames)
+        self._sending.flush()
 
     def _on_refused(self, error: zmq.ZMQError) -> None:
         self._counters.add("publish_dropped")
@@ -197,8 +195,9 @@ class Broadcast:
         version = self.version
         with self._state:
             for _ in range(_BATCH):
-                parts = self._sending.receive()
-                if parts is None:
+                try:
+                    parts = self._socket.recv_multipart(zmq.NOBLOCK)
+                except zmq.Again:
                     break
                 if len(parts) != 1 or not self._filters.take(parts[0], self._turn):
                     self._counters.add("pub_malformed")
@@ -206,8 +205,6 @@ class Broadcast:
                     topic = self._filters.marked(parts[0])
                     self._heartbeat.again(topic, self._numbers)
                     self.on_asked(topic)
-            else:
-                self._loop.call(self._on_readable)  # the descriptor does not tell of the others again
         if version != self.version:
             self.on_change()
 

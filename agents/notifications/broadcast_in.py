@@ -12,9 +12,7 @@ numbered without a hole are handed on together::
     takes, or `TOGETHER` bytes of all
     nothing left, or `BURST`                     handed on, callbacks are called
 
-Callbacks that are quick are called here, aside of the loop. Behind a message that was not refused the next
-one is received without asking of each part whether another follows, which takes a third of all time
-otherwise; where that takes several for one, what is behind them is not lost.
+Callbacks that are quick are called here, aside of the loop.
 """
 
 from __future__ import annotations
@@ -39,7 +37,6 @@ from ...protocol.shown import printable
 from ...protocol.window import KNOWN_SERIES, ReplayWindow, SeenSignatures, SenderKey
 from ...transport.counters import Counters
 from ...transport.loop import Loop
-from ...transport.parts import PARTS, message_behind, receive_message
 from ...transport.wire import Protocol
 from .callbacks import start, start_here
 from .declared import withdrawn
@@ -124,7 +121,6 @@ class BroadcastIn:
         self._window = ReplayWindow()
         self._seen = SeenSignatures()
         self._known: Memo[int, _Route] = Memo()  # by the id of their facts
-        self._good = False
         self._entered: list[tuple[list[BroadcastShare], Together | LeftOut]] = []
         self._run: tuple[list[BroadcastShare], Together] | None = None  # the last of them, when it may go on
         self._next: int = 0  # number that goes on with it
@@ -159,15 +155,12 @@ class BroadcastIn:
         taken = 0
         while taken < most and not self._full:
             try:
-                frames = receive_message(socket) if self._good else socket.recv_multipart(zmq.NOBLOCK)
+                frames = socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 taken = 0
                 break
             taken += 1
-            if len(frames) > PARTS and self._good and (last := message_behind(frames)):
-                self._accept(frames[:-PARTS])
-                frames = last
-            self._good = self._accept(frames)
+            self._accept(frames)
         self._hand_on()
         return taken
 
@@ -215,8 +208,8 @@ class BroadcastIn:
 
     # --- judging -------------------------------------------------------------------------------------
 
-    def _accept(self, frames: list[bytes]) -> bool:
-        """Judge and take a message; False when it is refused."""
+    def _accept(self, frames: list[bytes]) -> None:
+        """Judge and take a message."""
         try:
             message, now = self._codec.open(frames, kind=Kind.NOTIFICATION, seen=self._seen), time.time()
             route, stamp = self._known.get(id(message.facts)), message.stamp
@@ -233,8 +226,6 @@ class BroadcastIn:
             self._counters.add("notifications_refused")
             self._counters.add(f"refused_{type(exc).__name__}")
             logger.debug("notification refused: %s", exc)
-            return False
-        return True
 
     def _ask_for_time(self, route: _Route) -> None:
         if route.source is not None:

@@ -180,11 +180,6 @@ class Subscription(Reading):
             wake()
         return self if start else None
 
-    def has_unread(self, entry: Arrival) -> bool:
-        """Whether it waits for its reader."""
-        with self._mutex:
-            return entry in self._inbox.items
-
     def ignore(self, entries: Sequence[Arrival]) -> None:
         """Count, and be done with them."""
         with self._mutex:

@@ -119,7 +119,7 @@ class Link:
         self._requests.anew()
         made = self._protocol, peer, self._carriers.counters, self._on_news, self._loop.call, self._shares
         mail = self.mailbox is not None
-        self._intake = MailboxIntake(*made) if mail else Intake(*made, self._loop.call_later)
+        self._intake = MailboxIntake(*made) if mail else Intake(*made)
         self._reports = Reports(self._link, self._intake.arrivals, self._shares, self.mailbox)
         if self._parked:
             self._reports.park()

@@ -235,14 +235,14 @@ class MailboxIntake(Intake):
 
     def _make(
         self, topic: str, row: Row, body: Body, key_id: str, received_at: float,
-        lent: int = 0, trusts: bool = False, initial: bool = False,
+        trusts: bool = False, initial: bool = False,
     ) -> Notification:  # fmt: skip
         if row.signature[:1] == _SEALED:
             try:
                 body = self._open(self._opener.frames(topic, row)).content
             except ProtocolError as exc:
                 raise self._complain(topic, exc) from None
-        return super()._make(topic, row, body, key_id, received_at, lent, trusts, initial)
+        return super()._make(topic, row, body, key_id, received_at, trusts, initial)
 
 
 def _columns(parts: list[_Part]) -> tuple[list[str], list[Row]]:
