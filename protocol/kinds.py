@@ -96,9 +96,7 @@ def add(cls: type, name: str, write: Writer, read: Reader) -> None:
     _kind_of.cache_clear()
 
 
-def add_of_library(
-    library: str, names: Iterable[str], kind: str, write: Writer, read: Reader
-) -> None:
+def add_of_library(library: str, names: Iterable[str], kind: str, write: Writer, read: Reader) -> None:
     """Add the kind of classes, by name, and of their subclasses in the same library."""
     _BY_NAME[kind] = found = ValueKind(kind, write, read)
     _OF_LIBRARIES.update({(library, name): found for name in names})

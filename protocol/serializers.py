@@ -70,7 +70,9 @@ def encode(name: str, content: object, allocate: Allocate | None = None) -> Data
         if name in FRAMES:
             outside = Outside()
             outside.seen = buffers.LARGE  # all arrays go beside the body
-            body = _packed(content, outside) if name == "arrays" else _pickled(content, outside)
+            body = (
+                _packed(content, outside) if name == "arrays" else _pickled(content, buffer_callback=outside)
+            )
             return buffers.write(body, outside, allocate)
         if _FAMILIES.get(name) == "pickle":
             return pickle.dumps(content, int(name[6:] or pickle.HIGHEST_PROTOCOL))
@@ -92,7 +94,7 @@ def pack(name: str, content: object, allocate: Allocate | None = None) -> tuple[
         return name, encode(name, content, allocate)
     outside = Outside()
     try:
-        body = _packed(content, outside) if name == "msgpack" else _pickled(content, outside)
+        body = _packed(content, outside) if name == "msgpack" else _pickled(content, buffer_callback=outside)
     except Exception as error:
         raise _inexpressible(name, content, error) from error
     return (_BESIDE[name], buffers.write(body, outside, allocate)) if outside else (name, body)
@@ -238,9 +240,7 @@ def _first_bad(name: str, value: Any) -> tuple[str, object] | None:
 
 # --- pickle ------------------------------------------------------------------------------------------
 
-
-def _pickled(content: object, outside: Outside) -> bytes:
-    return pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
+_pickled = partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _frame(data: Data, writable: bool) -> memoryview:
@@ -275,20 +275,13 @@ _EXACT = ATOMS - {int, str}
 
 
 def _packed(content: Any, outside: Outside | None) -> bytes:
-    if type(content) in ATOMS:
-        prepare: Callable[[Any], Any] = _itself
-    else:
-        prepare = _Preparing(ATOMS, outside).of
     try:
-        return _MSGPACK.encode(prepare(content))
+        plain = type(content) in ATOMS
+        return _MSGPACK.encode(content if plain else _Preparing(ATOMS, outside).of(content))
     except (OverflowError, UnicodeEncodeError):  # an integer beyond 64 bits, a text that is no Unicode
         if outside is not None:
             outside.clear()
         return _MSGPACK.encode(_Preparing(_EXACT, outside).of(content))
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 class _Preparing:
