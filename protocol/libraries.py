@@ -105,13 +105,15 @@ def _read_timestamp(parts: Any) -> Any:
     return made if zone is None else made.tz_convert(zone)
 
 
+def _read_duration(text: Any) -> Any:
+    return pandas.Timedelta(text)
+
+
 kinds.add_of_library("pandas", ["DataFrame"], "frame", _write_frame, _read_frame)
 kinds.add_of_library("pandas", ["Series"], "series", _write_series, _read_series)
 kinds.add_of_library("pandas", ["Index"], "index", _write_index, lambda raw: _read_frame(raw).index)
 kinds.add_of_library("pandas", ["Timestamp"], "timestamp", _write_timestamp, _read_timestamp)
-kinds.add_of_library(
-    "pandas", ["Timedelta"], "duration", lambda span: span.isoformat(), lambda text: pandas.Timedelta(text)
-)
+kinds.add_of_library("pandas", ["Timedelta"], "duration", lambda span: span.isoformat(), _read_duration)
 kinds.add_of_library("pandas", ["NaTType"], "nat", lambda _: None, lambda _: pandas.NaT)
 kinds.add_of_library("pandas", ["NAType"], "na", lambda _: None, lambda _: pandas.NA)
 
