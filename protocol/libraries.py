@@ -41,6 +41,10 @@ def _write_frame(frame: Any) -> bytes:
     if len({*map(type, frame.columns)}) > 1:
         raise SerializeError("a frame whose columns have names of several types does not travel by Arrow")
     table, sink = arrow.Table.from_pandas(frame), arrow.BufferOutputStream()
+    if any(map(arrow.types.is_nested, table.schema.types)):
+        raise SerializeError(
+            "a frame with lists, tuples, sets or dicts in its cells does not travel by Arrow"
+        )
     with arrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return sink.getvalue().to_pybytes()
@@ -88,7 +92,7 @@ def _write_series(series: Any) -> list[object]:
 
 def _read_series(parts: Any) -> Any:
     name, raw = parts
-    return _read_frame(raw)["values"].rename(name)
+    return _read_frame(raw)["values"].rename(tuple(name) if isinstance(name, list) else name)  # of JSON
 
 
 def _write_index(index: Any) -> bytes:
