@@ -21,7 +21,7 @@ import functools
 from typing import Any, cast
 
 from . import kinds, serializers
-from .errors import PzcError, RemoteError
+from .errors import DecodeError, PzcError, RemoteError
 from .lazily import is_array
 from .shown import shown
 
@@ -158,6 +158,8 @@ def read(form: object) -> Exception:
     fields = cast("dict[str, Any]", form)
     name, text, notes = fields["type"], str(fields["text"]), fields["notes"]
     args, state, cause, context, suppress, members = _unpacked(fields["more"], text)
+    if not all(isinstance(each, list) for each in (notes, args, members)):  # a range may be endless
+        raise DecodeError("malformed exception")
     held = [read(member) for member in members]
     error = _rebuilt(str(name), args, state, held)
     if error is None:
@@ -207,17 +209,14 @@ def _rebuilt(name: str, args: Any, state: Any, members: list[Exception]) -> Exce
 
 def remote_error(base: str, name: str, text: str, trace: str = "") -> RemoteError:
     """Return a `RemoteError`, which is also of one of Python's own exceptions where ``base`` names one."""
-    return _remote_class(base)(name, text, trace)
+    cls = _BASES.get(base)
+    return (RemoteError if cls is None else _remote_class(cls))(name, text, trace)
 
 
 @functools.cache
-def _remote_class(base: str) -> type[RemoteError]:
-    cls = _BASES.get(base)
-    if cls is None:
-        return RemoteError
-
+def _remote_class(cls: type[Exception]) -> type[RemoteError]:
     def reduce(error: RemoteError) -> tuple[Any, ...]:
-        return remote_error, (base, error.type_name, error.text, error.remote_traceback)
+        return remote_error, (cls.__name__, error.type_name, error.text, error.remote_traceback)
 
     names = {"__module__": RemoteError.__module__, "__str__": RemoteError.__str__, "__reduce__": reduce}
     return type("RemoteError", (RemoteError, cls), names)

@@ -173,8 +173,11 @@ def _class_of(name: object, base: type) -> Any:
 
 
 def _write_enum(value: enum.Enum) -> list[object]:
-    names = [member.name for member in value] if isinstance(value, enum.Flag) else [value.name]
-    return [qualified(type(value)), names]
+    if not isinstance(value, enum.Flag):
+        return [qualified(type(value)), [value.name]]
+    if sum(member.value for member in value) != value.value:
+        raise SerializeError(f"{value!r} has bits without a name")
+    return [qualified(type(value)), [member.name for member in value]]
 
 
 def _read_enum(parts: Any) -> object:
@@ -204,13 +207,13 @@ def _write_dataclass(value: Any) -> list[object]:
 def _read_dataclass(parts: Any) -> object:
     name, values = parts
     cls = _class_of(name, object)
-    if not _is_frozen(cls):
+    if not isinstance(values, dict) or not _is_frozen(cls):
         raise DecodeError(f"{name} is no frozen dataclass here")
     if {*values} != {each.name for each in dataclasses.fields(cls)}:
         raise DecodeError(f"{name} has other fields here")
     # The constructor is the user's code, and may take other arguments.
     made: object = object.__new__(cls)
-    for field, each in values.items():
+    for field, each in cast("dict[str, object]", values).items():
         object.__setattr__(made, field, each)
     return made
 
@@ -277,7 +280,7 @@ def _read_array(parts: Any) -> object:
     form, shape, order, raw = parts
     if form is not None:
         return arrays.read(form, shape, order, raw)
-    made = np.empty(len(raw), object)
+    made = np.empty(len(_listed(raw)), object)
     for index, each in enumerate(raw):
         made[index] = each
     return made.reshape(arrays.read_shape(shape))
@@ -296,23 +299,29 @@ def _bounds(value: Any) -> list[object]:
     return [value.start, value.stop, value.step]
 
 
-def _hashed(items: Iterable[Any]) -> Iterable[Any]:
+def _listed(parts: Any) -> list[Any]:
+    """Parts that are a list: a range takes ten bytes, whatever its length."""
+    if not isinstance(parts, list):
+        raise DecodeError("the parts of a value are no list")
+    return cast("list[Any]", parts)
+
+
+def _hashed(items: Any) -> list[Any]:
     """The items of a set or keys of a table, unless so many hashes are equal that it would be quadratic."""
-    found = list(items)
-    hashes = collections.Counter(map(hash, found))
+    hashes = collections.Counter(map(hash, _listed(items)))
     if hashes and max(hashes.values()) > _EQUAL_HASHES:
         raise DecodeError(f"more than {_EQUAL_HASHES} items of one table have the same hash")
-    return found
+    return items
 
 
 def _read_table(parts: Any) -> dict[Any, Any]:
-    _hashed(key for key, _ in parts)
+    _hashed([key for key, _ in _listed(parts)])
     return dict(parts)
 
 
 def _read_deque(parts: Any) -> collections.deque[Any]:
     items, most = parts
-    return collections.deque(items, most)
+    return collections.deque(_listed(items), most)
 
 
 def _pairs(table: dict[Any, Any]) -> list[object]:
@@ -329,21 +338,21 @@ _EXACT: tuple[tuple[type, str, Writer, Reader], ...] = (
     (set, "set", list, lambda parts: set(_hashed(parts))),
     (frozenset, "frozenset", list, lambda parts: frozenset(_hashed(parts))),
     (collections.deque, "deque", lambda value: [list(value), value.maxlen], _read_deque),
-    (complex, "complex", lambda value: [value.real, value.imag], lambda parts: complex(*parts)),
+    (complex, "complex", lambda value: [value.real, value.imag], lambda parts: complex(*_listed(parts))),
     (dt.datetime, "datetime", _write_moment, _reader_of_moments(dt.datetime)),
     (dt.time, "time", _write_moment, _reader_of_moments(dt.time)),
     (dt.date, "date", dt.date.isoformat, dt.date.fromisoformat),
     (dt.timedelta, "timedelta", lambda value: [value.days, value.seconds, value.microseconds],
-     lambda parts: dt.timedelta(*parts)),
+     lambda parts: dt.timedelta(*_listed(parts))),
     (dt.timezone, "timezone", _write_zone, _read_zone),
     (zoneinfo.ZoneInfo, "zone", lambda zone: zone.key, zoneinfo.ZoneInfo),
     (decimal.Decimal, "decimal", str, lambda text: decimal.Decimal(_short(text))),
     (fractions.Fraction, "fraction", lambda value: [value.numerator, value.denominator], _read_ratio),
     (uuid.UUID, "uuid", str, uuid.UUID),
     (pathlib.PurePath, "path", _write_path, _read_path),
-    (bytearray, "bytearray", bytes, bytearray),
-    (range, "range", _bounds, lambda parts: range(*parts)),
-    (slice, "slice", _bounds, lambda parts: slice(*parts)),
+    (bytearray, "bytearray", bytes, lambda raw: bytearray(memoryview(raw))),
+    (range, "range", _bounds, lambda parts: range(*_listed(parts))),
+    (slice, "slice", _bounds, lambda parts: slice(*_listed(parts))),
     (types.EllipsisType, "ellipsis", lambda _: None, lambda _: ...),
     (int, "int", hex, lambda text: int(_short(text), 16)),
     (str, "text", lambda text: text.encode("utf-8", "surrogatepass"),

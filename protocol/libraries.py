@@ -38,6 +38,10 @@ def _write_frame(frame: Any) -> bytes:
     if len({*map(type, frame.columns)}) > 1:
         raise SerializeError("a frame whose columns have names of several types does not travel by Arrow")
     table, sink = arrow.Table.from_pandas(frame), arrow.BufferOutputStream()
+    if any(map(arrow.types.is_nested, table.schema.types)):
+        raise SerializeError(
+            "a frame with lists, tuples, sets or dicts in its cells does not travel by Arrow"
+        )
     with arrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return sink.getvalue().to_pybytes()
@@ -85,7 +89,8 @@ def _write_series(series: Any) -> list[object]:
 
 def _read_series(parts: Any) -> Any:
     name, raw = parts
-    return _read_frame(raw)["values"].rename(name)
+    listed = type(name) is list  # by JSON, which has no tuples
+    return _read_frame(raw)["values"].rename(tuple(name) if listed else name)
 
 
 def _write_index(index: Any) -> bytes:
@@ -102,11 +107,15 @@ def _read_timestamp(parts: Any) -> Any:
     return made if zone is None else made.tz_convert(zone)
 
 
+def _read_duration(text: Any) -> Any:
+    return pandas.Timedelta(text)
+
+
 kinds.add_of_library("pandas", ["DataFrame"], "frame", _write_frame, _read_frame)
 kinds.add_of_library("pandas", ["Series"], "series", _write_series, _read_series)
 kinds.add_of_library("pandas", ["Index"], "index", _write_index, lambda raw: _read_frame(raw).index)
 kinds.add_of_library("pandas", ["Timestamp"], "timestamp", _write_timestamp, _read_timestamp)
-kinds.add_of_library("pandas", ["Timedelta"], "duration", lambda span: span.isoformat(), pandas.Timedelta)
+kinds.add_of_library("pandas", ["Timedelta"], "duration", lambda span: span.isoformat(), _read_duration)
 kinds.add_of_library("pandas", ["NaTType"], "nat", lambda _: None, lambda _: pandas.NaT)
 kinds.add_of_library("pandas", ["NAType"], "na", lambda _: None, lambda _: pandas.NA)
 

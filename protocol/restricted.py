@@ -48,6 +48,7 @@ _BUILDERS = frozenset({
     "EMPTY_LIST", "EMPTY_TUPLE", "EMPTY_DICT", "EMPTY_SET", "LIST", "DICT", "APPEND", "APPENDS", "SETITEM",
     "SETITEMS", "ADDITEMS", "MARK", "POP", "POP_MARK", "PROTO", "FRAME", "STOP",
 })  # fmt: skip
+_MARK = pickletools.markobject
 _ALLOWED = _STORE | _FETCH | _SCALARS | _COSTLY | _BUILDERS
 
 
@@ -71,27 +72,49 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _check(raw: bytes) -> None:
-    stored: list[bool] = []  # by memo index: whether a container stands there
-    before, costly, end = "", 0, 0
+    # Of what stands on the stack and in the memo: its text, for names, or whether it may be in two places.
+    stack, memo = list[object](), list[object]()
+    costly, end = 0, 0
     for number, (opcode, arg, position) in enumerate(pickletools.genops(raw)):
         name, end = opcode.name, cast("int", position)
         if name not in _ALLOWED or number > OPCODES:
             raise DecodeError(f"an unsigned pickle may not hold {name} as opcode {number}")
         if name in _STORE:
-            index = len(stored) if name == "MEMOIZE" else int(cast("Any", arg))
+            index = len(memo) if name == "MEMOIZE" else int(cast("Any", arg))
             if not 0 <= index <= number:
                 raise DecodeError(f"memo index {index} in a pickle of {number} opcodes so far")
-            stored += [True] * (index + 1 - len(stored))
-            stored[index] = before not in _SCALARS
-        elif name in _FETCH and (int(cast("Any", arg)) >= len(stored) or stored[int(cast("Any", arg))]):
-            raise DecodeError("an unsigned pickle may hold each container in one place only")
-        elif name in _COSTLY or (isinstance(arg, int) and arg.bit_length() > 64):
+            memo += [False] * (index + 1 - len(memo))
+            memo[index] = stack[-1]
+            continue
+        if name in _COSTLY or (isinstance(arg, int) and arg.bit_length() > 64):
             costly += 1
             if costly > COSTLY:
                 raise DecodeError(f"more than {COSTLY} tuples, objects and large integers in one pickle")
-        before = name
+        taken = _take(stack, opcode.stack_before)
+        made: object = arg if isinstance(arg, str) else name in _SCALARS
+        if name in _FETCH:
+            made = memo[int(cast("Any", arg))]
+            if made is False:
+                raise DecodeError("an unsigned pickle may hold each container in one place only")
+        elif name == "GLOBAL":
+            made = _full_name(*cast("str", arg).split(" ", 1))
+        elif name == "STACK_GLOBAL":
+            made = _full_name(taken[1], taken[0])
+        elif name == "REDUCE":
+            made = taken[1] in _LEAVES
+        stack += [_MARK if each is _MARK else made for each in opcode.stack_after]
     if end + 1 != len(raw):
         raise DecodeError(f"{len(raw) - end - 1} bytes after the end of the pickle")
+
+
+def _take(stack: list[object], expected: list[pickletools.StackObject]) -> list[object]:
+    """Take from a stack what an opcode takes: all above a mark, then one by one, the topmost first."""
+    count = len(expected)
+    if _MARK in expected:
+        count = expected.index(_MARK)
+        while stack.pop() is not _MARK:
+            pass
+    return [stack.pop() for _ in range(count)]
 
 
 def check_levels(content: object) -> None:
@@ -119,13 +142,17 @@ def _parts(value: Any) -> Iterable[object]:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        found = _NAMES.get(f"{_PYTHON_2.get(module, module)}.{name}")
+        found = _NAMES.get(_full_name(module, name))
         if found is None:
             raise SerializerRefused(
                 f"an unsigned pickle may not name {module[:80]}.{name[:80]}; sign with a key of role "
                 "operator or above (PZC_KEY), or send plain data"
             )
         return found
+
+
+def _full_name(module: object, name: object) -> str:
+    return f"{_PYTHON_2.get(str(module), module)}.{name}"
 
 
 def _latin_1(text: str, encoding: str) -> bytes:
@@ -168,3 +195,9 @@ _NAMES: dict[str, Any] = {
 """All that an unsigned pickle may name."""
 
 _PYTHON_2 = {"__builtin__": "builtins", "exceptions": "builtins"}
+
+_LEAVES = frozenset({
+    "_codecs.encode", "builtins.bytes", "builtins.bytearray", "builtins.complex", "decimal.Decimal",
+    "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "datetime.timezone",
+})  # fmt: skip
+"""Names of what has no parts, which may be in any number of places."""

@@ -12,8 +12,7 @@ to ``pickle5``          where no digit is
 ``link``                a message of a link         link                     safe as it is
 ======================= =========================== ======================== ==========================
 
-MessagePack has three extensions: 1 is ``[name of a kind, parts]``, 2 the number of a buffer beside the body,
-3 a tuple. JSON writes a kind as ``{"__pzc__": name, "value": parts}``; tuples are lists there, keys text.
+JSON writes a kind as ``{"__pzc__": name, "value": parts}``; tuples are lists there, keys text.
 """
 
 from __future__ import annotations
@@ -26,12 +25,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-import msgspec
-
-from . import buffers, kinds, link_codec, msgpack_check, restricted
+from . import buffers, kinds, link_codec, msgpack, msgpack_check, restricted
 from .buffers import Allocate, Data, Outside
 from .errors import DecodeError, LocalProtocolError, SerializeError, SerializerRefused
-from .lazily import is_array
 
 _FAMILIES = {
     "pickle": "pickle", **{f"pickle{n}": "pickle" for n in range(6)}, "buffers": "pickle",
@@ -48,9 +44,6 @@ STRUCTURAL = frozenset({"link"})
 
 _CHOSEN = sorted(_FAMILIES.keys() - STRUCTURAL - set(_BESIDE.values()))
 
-ATOMS = frozenset({type(None), bool, int, float, str, bytes})
-"""Types that hold nothing else."""
-
 
 def encode(name: str, content: object, allocate: Allocate | None = None) -> Data:
     """Return ``content`` as the bytes of frame 2.
@@ -66,11 +59,15 @@ def encode(name: str, content: object, allocate: Allocate | None = None) -> Data
     """
     try:
         if name == "msgpack":
-            return _packed(content)
+            return msgpack.pack(content)
         if name in FRAMES:
             outside = Outside()
             outside.seen = buffers.LARGE  # all arrays go beside the body
-            body = _packed(content, outside) if name == "arrays" else _pickled(content, outside)
+            body = (
+                msgpack.pack(content, outside)
+                if name == "arrays"
+                else _pickled(content, buffer_callback=outside)
+            )
             return buffers.write(body, outside, allocate)
         if _FAMILIES.get(name) == "pickle":
             return pickle.dumps(content, int(name[6:] or pickle.HIGHEST_PROTOCOL))
@@ -92,7 +89,11 @@ def pack(name: str, content: object, allocate: Allocate | None = None) -> tuple[
         return name, encode(name, content, allocate)
     outside = Outside()
     try:
-        body = _packed(content, outside) if name == "msgpack" else _pickled(content, outside)
+        body = (
+            msgpack.pack(content, outside)
+            if name == "msgpack"
+            else _pickled(content, buffer_callback=outside)
+        )
     except Exception as error:
         raise _inexpressible(name, content, error) from error
     return (_BESIDE[name], buffers.write(body, outside, allocate)) if outside else (name, body)
@@ -102,7 +103,7 @@ def lay_out(array: Any, allocate: Allocate | None) -> tuple[str, memoryview, mem
     """Return serializer, frame, and the place in the frame where the bytes of a contiguous array belong."""
     outside = Outside()
     outside.seen = buffers.LARGE
-    frame, (place,) = buffers.lay_out(_packed(array, outside), outside, allocate)
+    frame, (place,) = buffers.lay_out(msgpack.pack(array, outside), outside, allocate)
     return "arrays", frame, place
 
 
@@ -128,12 +129,12 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
             case "msgpack":
                 if not trusted:
                     msgpack_check.check(data)
-                return _DECODERS[writable].decode(data)
+                return msgpack.unpack(data, (), writable)
             case "arrays":
                 body, views = buffers.split(_frame(data, writable))
                 if not trusted:
                     msgpack_check.check(body)
-                return _decoder(views, writable).decode(body)
+                return msgpack.unpack(body, views, writable)
             case "json":
                 return _decode_json(bytes(data), writable)
             case "link":
@@ -223,7 +224,7 @@ def _first_bad(name: str, value: Any) -> tuple[str, object] | None:
         steps = [(f"[{at}]", each) for at, each in enumerate(held)]
     else:
         return None
-    write = {"msgpack": _packed, "arrays": _packed, "json": _encode_json}.get(name, pickle.dumps)
+    write = {"msgpack": msgpack.pack, "arrays": msgpack.pack, "json": _encode_json}.get(name, pickle.dumps)
     for step, each in steps:
         try:
             write(each)
@@ -232,11 +233,13 @@ def _first_bad(name: str, value: Any) -> tuple[str, object] | None:
     return None
 
 
-# --- pickle ------------------------------------------------------------------------------------------
-
-
-def _pickled(content: object, outside: Outside) -> bytes:
+def _body(name: str, content: object, outside: Outside) -> bytes:
+    if _FAMILIES[name] == "msgpack":
+        return msgpack.pack(content, outside)
     return pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
+
+
+# --- pickle ------------------------------------------------------------------------------------------
 
 
 def _frame(data: Data, writable: bool) -> memoryview:
@@ -259,111 +262,6 @@ class _Unpickler(pickle.Unpickler):
 
 def _own_array(make: Callable[..., Any], raw: Data, *rest: Any) -> Any:
     return make(bytearray(raw) if memoryview(raw).readonly else raw, *rest)
-
-
-# --- msgpack -----------------------------------------------------------------------------------------
-
-_KIND, _TUPLE = msgpack_check.NESTED
-_BUFFER = 2
-_MSGPACK = msgspec.msgpack.Encoder()
-_Extension = msgspec.msgpack.Ext
-_EXACT = ATOMS - {int, str}
-
-
-def _packed(content: Any, outside: Outside | None = None) -> bytes:
-    if type(content) in ATOMS:
-        prepare: Callable[[Any], Any] = _itself
-    else:
-        prepare = _Preparing(ATOMS, outside).of
-    try:
-        return _MSGPACK.encode(prepare(content))
-    except (OverflowError, UnicodeEncodeError):  # an integer beyond 64 bits, a text that is no Unicode
-        if outside is not None:
-            outside.clear()
-        return _MSGPACK.encode(_Preparing(_EXACT, outside).of(content))
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-class _Preparing:
-    """Replaces what MessagePack lacks by extensions; plain parts are not copied.
-
-    Args:
-        atoms: types that are sent as they are.
-        outside: takes large arrays; None leaves them in the content.
-    """
-
-    def __init__(self, atoms: frozenset[type], outside: Outside | None) -> None:
-        self._atoms = atoms
-        self._outside = outside
-
-    def of(self, value: Any) -> Any:
-        """Return what stands for a value."""
-        kind, atoms = cast("type[object]", type(value)), self._atoms
-        if kind in atoms:
-            return value
-        if kind is list:
-            return self._items(value)
-        if kind is tuple:
-            return _Extension(_TUPLE, _MSGPACK.encode(self._items(value)))
-        if kind is dict and atoms.issuperset(map(type, value)):
-            return {key: each if type(each) in atoms else self.of(each) for key, each in value.items()}
-        if kind is int and -(1 << 63) <= value < 1 << 64:
-            return value
-        if kind is str and not _has_surrogates(value):
-            return value
-        if kind is memoryview:
-            return self._buffer(value)
-        base = kinds.plain_base(value)
-        if base is not None:
-            return self.of(base)
-        name, parts = kinds.write(value)
-        return _Extension(_KIND, _MSGPACK.encode([name, self.of(parts)]))
-
-    def _items(self, items: Any) -> Any:
-        atoms = self._atoms
-        if atoms.issuperset(map(type, items)):
-            return items
-        return [each if type(each) in atoms else self.of(each) for each in items]
-
-    def _buffer(self, view: memoryview) -> object:
-        if self._outside is None or not self._outside.takes(view):
-            return view
-        return _Extension(_BUFFER, b"%d" % (len(self._outside) - 1))
-
-
-def _has_surrogates(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _decoder(views: list[memoryview], writable: bool) -> msgspec.msgpack.Decoder[Any]:
-    def extension(code: int, data: memoryview) -> object:
-        if code == _BUFFER:
-            return views[int(bytes(data))]
-        parts = decoder.decode(data)
-        if not isinstance(parts, list) or code not in msgpack_check.NESTED:
-            raise DecodeError(f"malformed msgpack extension {code}")
-        if code == _TUPLE:
-            return tuple(cast("list[object]", parts))
-        name, about = cast("list[object]", parts)
-        return _owned(kinds.read(name, about), writable)
-
-    decoder = msgspec.msgpack.Decoder(ext_hook=extension)
-    return decoder
-
-
-def _owned(value: Any, writable: bool) -> Any:
-    """The value; a copy of a read-only array that is to be written."""
-    return value.copy("K") if writable and is_array(value) and not value.flags.writeable else value
-
-
-_DECODERS = {writable: _decoder([], writable) for writable in (False, True)}
 
 
 # --- json --------------------------------------------------------------------------------------------
@@ -402,7 +300,7 @@ def _json_object(writable: bool, value: dict[str, Any]) -> object:
         raise DecodeError("malformed tagged object")
     if name == "bytes":
         return base64.b64decode(value["value"], validate=True)
-    return _owned(kinds.read(name, value["value"]), writable)
+    return msgpack.owned(kinds.read(name, value["value"]), writable)
 
 
 def _decode_json(raw: bytes, writable: bool) -> object:

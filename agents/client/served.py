@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ...discovery.records import Place
-from ...protocol.errors import AgentClosed, LockLost, Refused, SerializerRefused
+from ...protocol.errors import AgentClosed, LockLost, Refused, SerializeError, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
@@ -110,7 +110,7 @@ class ServedObject:
             if self.exclusive.held:
                 self.exclusive.begin_call(options)
             return self.client.call(self, action, options, terms, abort)
-        except SerializerRefused as error:
+        except (SerializeError, SerializerRefused) as error:
             explain(error, options)
             raise
         except KeyboardInterrupt as error:
@@ -126,9 +126,11 @@ class ServedObject:
         relies = self.exclusive.held and self.exclusive.begin_call(options)
         try:
             future = self.client.submit(self, action, options, terms)
-        except BaseException:
+        except BaseException as error:
             if relies:
                 self.exclusive.end_call(options)
+            if isinstance(error, SerializeError):
+                explain(error, options)
             raise
         if relies:
             future.when_done(lambda _: self.exclusive.end_call(options))

@@ -9,8 +9,8 @@ from typing import Any
 from ...protocol.contents import RETURN, SEQUENCES, as_text, is_raised
 from ...protocol.errors import CallCancelled, MemberRefused, Refused
 from ...protocol.exceptions import text_of
+from ...protocol.msgpack import ATOMS
 from ...protocol.operations import CALL
-from ...protocol.serializers import ATOMS
 from .audit import Audit, CallRecord
 from .call import Call
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import pytest
-
 from pzc import Agent, Protocol, PzcError
 
 from tests.contract.rigs.calling import TIMEOUT
@@ -79,9 +77,6 @@ def test_an_index_list_makes_nothing_that_is_much_larger() -> None:
     assert grown_by("image", "__getitem__", [0] * 2048) < 16 * MIB
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an unsigned pickle is taken apart item by item: 500 bytes for each of 3"
-)
 def test_many_small_parts_make_nothing_that_is_much_larger() -> None:
     assert grown_by("peak", "__call__", [[] for _ in range(300_000)]) < 32 * MIB
 

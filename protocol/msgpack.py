@@ -1,0 +1,138 @@
+"""MessagePack with kinds: three extensions carry what it lacks.
+
+==== ===================================================================
+code content
+==== ===================================================================
+1    MessagePack of ``[name of a kind, parts]``, see `kinds`
+2    number of a buffer beside the body, in decimal digits, see `buffers`
+3    MessagePack of a list: a tuple
+==== ===================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+
+from . import kinds, msgpack_check
+from .buffers import Data, Outside
+from .errors import DecodeError
+from .lazily import is_array
+
+ATOMS = frozenset({type(None), bool, int, float, str, bytes})
+"""Types that hold nothing else."""
+
+_KIND, _TUPLE = msgpack_check.NESTED
+_BUFFER = 2
+_MSGPACK = msgspec.msgpack.Encoder()
+_Extension = msgspec.msgpack.Ext
+_EXACT = ATOMS - {int, str}
+
+
+def pack(content: Any, outside: Outside | None = None) -> bytes:
+    """Return a content as MessagePack.
+
+    Args:
+        content: what to write.
+        outside: takes large arrays; None leaves them in the content.
+
+    Raises:
+        SerializeError, Exception: a part has no kind, or its kind fails to write it.
+    """
+    try:
+        plain = type(content) in ATOMS
+        return _MSGPACK.encode(content if plain else _Preparing(ATOMS, outside).of(content))
+    except (OverflowError, UnicodeEncodeError):  # an integer beyond 64 bits, a text that is no Unicode
+        if outside is not None:
+            outside.clear()
+        return _MSGPACK.encode(_Preparing(_EXACT, outside).of(content))
+
+
+class _Preparing:
+    """Replaces what MessagePack lacks by extensions; plain parts are not copied.
+
+    Args:
+        atoms: types that are sent as they are.
+        outside: takes large arrays; None leaves them in the content.
+    """
+
+    def __init__(self, atoms: frozenset[type], outside: Outside | None) -> None:
+        self._atoms = atoms
+        self._outside = outside
+
+    def of(self, value: Any) -> Any:
+        """Return what stands for a value."""
+        kind, atoms = cast("type[object]", type(value)), self._atoms
+        if kind in atoms:
+            return value
+        if kind is list:
+            return self._items(value)
+        if kind is tuple:
+            return _Extension(_TUPLE, _MSGPACK.encode(self._items(value)))
+        if kind is dict and atoms.issuperset(map(type, value)):
+            return {key: each if type(each) in atoms else self.of(each) for key, each in value.items()}
+        if kind is int and -(1 << 63) <= value < 1 << 64:
+            return value
+        if kind is str and not _has_surrogates(value):
+            return value
+        if kind is memoryview:
+            return self._buffer(value)
+        base = kinds.plain_base(value)
+        if base is not None:
+            return self.of(base)
+        name, parts = kinds.write(value)
+        return _Extension(_KIND, _MSGPACK.encode([name, self.of(parts)]))
+
+    def _items(self, items: Any) -> Any:
+        atoms = self._atoms
+        if atoms.issuperset(map(type, items)):
+            return items
+        return [each if type(each) in atoms else self.of(each) for each in items]
+
+    def _buffer(self, view: memoryview) -> object:
+        if self._outside is None or not self._outside.takes(view):
+            return view
+        return _Extension(_BUFFER, b"%d" % (len(self._outside) - 1))
+
+
+def _has_surrogates(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def unpack(data: Data, views: Sequence[memoryview] = (), writable: bool = False) -> Any:
+    """Return the content of MessagePack that was judged before, or that a trusted key signed.
+
+    Args:
+        data: what `pack` wrote.
+        views: buffers beside it.
+        writable: True gives arrays that may be written.
+
+    Raises:
+        DecodeError, SerializerRefused, Exception: for anything that is wrong with the data.
+    """
+    # A kept decoder and its hook would refer to each other, and hold the buffers for long.
+    return msgspec.msgpack.decode(data, ext_hook=partial(_extension, views, writable))
+
+
+def _extension(views: Sequence[memoryview], writable: bool, code: int, data: memoryview) -> object:
+    if code == _BUFFER:
+        return views[int(bytes(data))]
+    parts = unpack(data, views, writable)
+    if not isinstance(parts, list) or code not in msgpack_check.NESTED:
+        raise DecodeError(f"malformed msgpack extension {code}")
+    if code == _TUPLE:
+        return tuple(cast("list[object]", parts))
+    name, about = cast("list[object]", parts)
+    return owned(kinds.read(name, about), writable)
+
+
+def owned(value: Any, writable: bool) -> Any:
+    """Return the value; a copy of a read-only array that is to be written."""
+    return value.copy("K") if writable and is_array(value) and not value.flags.writeable else value
