@@ -89,8 +89,9 @@ def _write_series(series: Any) -> list[object]:
 
 def _read_series(parts: Any) -> Any:
     name, raw = parts
-    listed = type(name) is list  # by JSON, which has no tuples
-    return _read_frame(raw)["values"].rename(tuple(name) if listed else name)
+    if type(name) is list:  # by JSON, which has no tuples
+        name = (*name,)
+    return _read_frame(raw)["values"].rename(name)
 
 
 def _write_index(index: Any) -> bytes:

@@ -63,11 +63,7 @@ def encode(name: str, content: object, allocate: Allocate | None = None) -> Data
         if name in FRAMES:
             outside = Outside()
             outside.seen = buffers.LARGE  # all arrays go beside the body
-            body = (
-                msgpack.pack(content, outside)
-                if name == "arrays"
-                else _pickled(content, buffer_callback=outside)
-            )
+            body = _body(name, content, outside)
             return buffers.write(body, outside, allocate)
         if _FAMILIES.get(name) == "pickle":
             return pickle.dumps(content, int(name[6:] or pickle.HIGHEST_PROTOCOL))
@@ -89,11 +85,7 @@ def pack(name: str, content: object, allocate: Allocate | None = None) -> tuple[
         return name, encode(name, content, allocate)
     outside = Outside()
     try:
-        body = (
-            msgpack.pack(content, outside)
-            if name == "msgpack"
-            else _pickled(content, buffer_callback=outside)
-        )
+        body = _body(name, content, outside)
     except Exception as error:
         raise _inexpressible(name, content, error) from error
     return (_BESIDE[name], buffers.write(body, outside, allocate)) if outside else (name, body)
