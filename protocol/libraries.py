@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from . import kinds
 from .errors import DecodeError, SerializeError
@@ -89,8 +89,8 @@ def _write_series(series: Any) -> list[object]:
 
 def _read_series(parts: Any) -> Any:
     name, raw = parts
-    if type(name) is list:  # by JSON, which has no tuples
-        name = (*name,)
+    if isinstance(name, list):  # of JSON, which has no tuples
+        name = tuple(cast("list[object]", name))
     return _read_frame(raw)["values"].rename(name)
 
 
