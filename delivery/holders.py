@@ -28,6 +28,7 @@ from ..protocol.errors import Refused
 from ..protocol.message import Identity
 
 MAX_AGENTS = 10_000
+"""Agents of one key that hold something at a time."""
 
 R = TypeVar("R")
 
@@ -54,14 +55,9 @@ class _Agent(Generic[R]):
 
 
 class Holders(Generic[R]):
-    """Keeps what each agent holds; see the table in the module's docstring. Its length counts the things.
+    """Keeps what each agent holds; see the table in the module's docstring. Its length counts the things."""
 
-    Args:
-        max_agents: most agents of one key that hold something at a time.
-    """
-
-    def __init__(self, *, max_agents: int = MAX_AGENTS) -> None:
-        self.max_agents = max_agents
+    def __init__(self) -> None:
         self._agents: OrderedDict[Identity, _Agent[R]] = OrderedDict()  # longest silent first
         self._agents_of: Counter[str] = Counter()  # by key id
         self._agent_of: dict[int, Identity] = {}
@@ -91,13 +87,13 @@ class Holders(Generic[R]):
             The ticket for `drop`, never used twice.
 
         Raises:
-            Refused: when ``max_agents`` others of its key hold something.
+            Refused: when `MAX_AGENTS` others of its key hold something.
         """
         known = self._agents.get(agent)
         if known is None:
-            if self._agents_of[agent.key_id] >= self.max_agents:
+            if self._agents_of[agent.key_id] >= MAX_AGENTS:
                 raise Refused(
-                    f"no room for a {what}: {self.max_agents} agents with this key hold something here; "
+                    f"no room for a {what}: {MAX_AGENTS} agents with this key hold something here; "
                     "try again later"
                 )
             self._agents_of[agent.key_id] += 1
