@@ -71,8 +71,8 @@ class RemoteMethod(Generic[P, R]):
 def declared(entry: Entry) -> str:
     """What is declared of a member, such as ``reading, on_cancel stop``; empty when nothing is."""
     given = [(words, entry[key]) for key, words in _DECLARED.items() if entry.get(key) not in (None, False)]
-    return ", ".join(words.format(plain(f"{value:g}" if isinstance(value, float) else str(value))[:100])
-                     for words, value in given)  # fmt: skip
+    texts = [f"{value:g}" if isinstance(value, float) else str(value) for _, value in given]
+    return ", ".join(words.format(plain(text)[:100]) for (words, _), text in zip(given, texts, strict=True))
 
 
 class SourceText(str):

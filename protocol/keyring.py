@@ -163,15 +163,14 @@ class Keyring:
                 raise ConfigError(f"a keyring of {len(self._keys)} keys must say which one is active")
             active = next(iter(self._keys.values()))
         self.active = self._keys.setdefault(active.key_id, active)
-        self.publishing = self.active
-        if publishing is not None:
-            if publishing.role > Role.OBSERVER:
-                raise ConfigError(
-                    f"the key {publishing.name} for publishing has the role {publishing.role.name.lower()}: "
-                    "every reader has to hold it, so it may be an observer's only"
-                )
-            self.publishing = self._keys.setdefault(publishing.key_id, publishing)
-        self.calling = self.active if calling is None else self._keys.setdefault(calling.key_id, calling)
+        if publishing is not None and publishing.role > Role.OBSERVER:
+            raise ConfigError(
+                f"the key {publishing.name} for publishing has the role {publishing.role.name.lower()}: "
+                "every reader has to hold it, so it may be an observer's only"
+            )
+        publishing, calling = publishing or active, calling or active
+        self.publishing = self._keys.setdefault(publishing.key_id, publishing)
+        self.calling = self._keys.setdefault(calling.key_id, calling)
         self.others_own: Key | None = None
         if len(self._keys) > 1:
             self.others_own = Key(self.active.secret, self.active.name, cast("Role", _Nobody.NOBODY))
