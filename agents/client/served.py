@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...discovery.records import Place
 from ...protocol.errors import AgentClosed, LockLost, Refused, SerializerRefused
@@ -17,6 +17,7 @@ from ...protocol.shown import shown
 from ...protocol.values import TRAVELLING
 from ...transport import wire
 from ..naming.follower import Follower
+from ..notifications.subscription import Subscription
 from . import answers
 from .abort import AbortSignal
 from .described import Entry
@@ -38,14 +39,6 @@ Lease = Callable[[wire.Protocol | None], "tuple[Agent, Callable[[], None]]"]
 
 MOVE_TIMEOUT = 2.0
 """Seconds that a server has to answer at an endpoint that it moved to."""
-
-
-class Closable(Protocol):
-    """Something that ends with a served object."""
-
-    def close(self) -> None:
-        """End it, without waiting."""
-        ...
 
 
 class ServedObject:
@@ -86,7 +79,7 @@ class ServedObject:
         self.leave = self.client.join(peer)
         self._closed = False
         self._mutex = threading.Lock()
-        self._belongings: weakref.WeakSet[Closable] = weakref.WeakSet()
+        self._belongings: weakref.WeakSet[RemoteStream | Subscription] = weakref.WeakSet()
 
     def request(
         self, action: str, options: dict[str, Any], terms: Terms = USUAL, abort: AbortSignal | None = None
@@ -238,7 +231,7 @@ class ServedObject:
         else:
             self.completions.expect(call_id, future)
 
-    def own(self, belonging: Closable) -> None:
+    def own(self, belonging: RemoteStream | Subscription) -> None:
         """Close something, if it still lives, when this one is closed.
 
         Raises:
