@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from ...discovery.records import Place
 from ...protocol.peer import Peer
 from ...protocol.reply import Reply
 from .abort import AbortSignal
@@ -34,16 +33,12 @@ class Served(Protocol):
     peer: Peer
     server: str
     timeout: float
-    transport: str
     abort: AbortSignal
     anchor: Callable[[], object] | None
 
     @property
     def client(self) -> Owner: ...
-    @property
-    def follower(self) -> object: ...
     def need(self, what: str) -> Peer: ...
-    def here(self, left: float) -> Place: ...
     def ask(self, content: dict[str, Any], timeout: float | None = None) -> Reply: ...
     def tell(self, content: dict[str, Any], peer: Peer | None = None) -> None: ...
     def request(self, action: str, options: dict[str, Any], terms: Any = ...) -> Any: ...
