@@ -41,6 +41,7 @@ from .client.client import Client
 from .client.named_client import NamedClient
 from .flows import Flows
 from .naming.announcing import Announcing
+from .naming.follower import follow
 from .naming.naming import Naming
 from .notifications.listening import Listening
 from .notifications.publishing import Publishing
@@ -265,7 +266,7 @@ class Agent(Stays):
     resolve = method("_named", NamedClient.resolve)
     place = method("_named", NamedClient.place)
     find = method("_named", NamedClient.find)
-    follow = method("_naming", Naming.follow)
+    follow = method("_naming", follow)
     request = method("_named", NamedClient.request)
     exchange = method("_named", NamedClient.exchange)
     reach = method("client", Client.reach)

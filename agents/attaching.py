@@ -84,7 +84,7 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
         served = _Attachment(agent, peer, seconds)
         held.callback(served.leave)
         served.need("keep the outcome of a call")
-        future = agent.client.attach(served, peer, urn, deadline)
+        future = served.attach(peer, urn, deadline)
     except BaseException:
         held.close()
         raise

@@ -143,7 +143,7 @@ class Exchanges(ABC):
             recover: ask for the result when the connection breaks; an idempotent call is sent again instead.
 
         Raises:
-            PzcError: as `Client.call`.
+            PzcError: as `Client.request`.
         """
         if self.unusable:
             raise AgentClosed(self.unusable)

@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
-from typing import Protocol as Form
 
 from ...delivery.policies import Policy
 from ...discovery.records import Place
@@ -34,14 +33,6 @@ _DESCRIBED_PATHS = 4096
 
 
 logger = logging.getLogger("pzc.proxy")
-
-
-class Holder(Form):
-    """Something that remembers what it was told of members."""
-
-    def _proxy_forget(self) -> None:
-        """Remember nothing."""
-        ...
 
 
 Refer = Callable[["RemoteObject", Path, Entry, object], Any]
@@ -92,7 +83,7 @@ class RemoteObject(ServedObject):
         self.generation = 0
         self._refer = refer
         self._described: dict[Path, About] = {}
-        self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self._holders: weakref.WeakSet[Any] = weakref.WeakSet()
         self._outdated = False
         try:
             seconds: float = agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
@@ -191,8 +182,8 @@ class RemoteObject(ServedObject):
                 self._described.pop(known, None)
         self._tell_holders()
 
-    def remember(self, holder: Holder) -> None:
-        """Have something forget what it remembers of members when that may be out of date."""
+    def remember(self, holder: Any) -> None:
+        """Call its ``_proxy_forget`` when what it remembers of members may be out of date."""
         with self._mutex:
             self._holders.add(holder)
 
@@ -211,7 +202,7 @@ class RemoteObject(ServedObject):
         with self._mutex:
             holders = list(self._holders)
         for holder in holders:
-            holder._proxy_forget()  # pyright: ignore[reportPrivateUsage]
+            holder._proxy_forget()
 
     def reference(self, about: Entry) -> Any:
         """As `ServedObject.reference`, kept at the server as long as it is held here."""

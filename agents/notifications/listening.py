@@ -20,6 +20,7 @@ from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ...transport.settings import TRANSPORTS
 from ..client.named_client import NamedClient
+from ..naming.follower import follow
 from ..naming.naming import Naming
 from ..naming.watching import Watching
 from ..signals import is_awaited
@@ -210,7 +211,7 @@ class Listening:
     def come_along(self, subscription: Subscription, name: str, place: Place) -> None:
         """Have a subscription follow the agent of a name, which is at that place now."""
         move = partial(self._subscribing.move, subscription)
-        follower = self._naming.follow(name, place, move)
+        follower = follow(self._naming, name, place, move)
         if follower is not None:
             self._subscribing.keep(subscription, follower)
 

@@ -44,7 +44,7 @@ from .bare import Bare
 from .callbacks import Runs
 from .columns import Sink
 from .keys import Keys
-from .links import local, open_links
+from .links import inside, open_links
 from .merged import Make, Member, Merged
 from .readers import who_of
 from .sub_socket import SubSocket, check_topic
@@ -127,7 +127,7 @@ class Subscribing:
             transport = self.usual_transport if linkable else "auto"
             if kept and transport == "inproc":  # no way of a mailbox, and nobody asked it of this one
                 transport = "auto"
-        initial = initial and not (ignore_local and peer.agent_id in local.offered)
+        initial = initial and not (ignore_local and peer.agent_id in inside.offered)
         if initial:
             _check_initial(peer, raw)
         by_link = peer.dialect == PZC01 and not raw and (initial or bool(type) or key is not None)
@@ -186,7 +186,7 @@ class Subscribing:
         """How a link to a publisher may go inside this process or host; empty when it cannot."""
         if not is_direct(peer):
             return ""
-        if local.find(peer.agent_id, self._protocol.fingerprint) is not None:
+        if inside.find(peer.agent_id, self._protocol.fingerprint) is not None:
             return "inproc"
         return "unix" if peer.has_lane else ""
 

@@ -28,7 +28,7 @@ from ...protocol.shown import printable
 from ...transport.inherited import forked_since, forks
 from .callbacks import Runs
 from .keys import Keys, every
-from .links import local
+from .links import inside
 from .links.arrivals import Arrival
 from .metering import Arrivals
 from .reading import Reading
@@ -150,7 +150,7 @@ class Subscription(Reading):
         Returns:
             Whose callback is to be called now, by `start`; None when that need not be seen to.
         """
-        if self.ignores_local and self.publisher in local.offered:
+        if self.ignores_local and self.publisher in inside.offered:
             return self.ignore(entries)
         throttled: Sequence[Arrival] = ()
         if self.key is not None or self._throttle is not None:

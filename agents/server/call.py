@@ -17,7 +17,7 @@ import logging
 import typing
 from collections.abc import Callable
 from time import monotonic, time
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...protocol.contents import ps_message, raised
 from ...protocol.errors import PzcError, RemoteProtocolError
@@ -28,7 +28,6 @@ from ...protocol.message import Identity, Message
 from ...protocol.session import REFERENCES, Session
 from ...protocol.shown import plain, printable
 from ...transport.wire import Protocol, now_ms
-from ..current import Caller
 from .lane import Lane, QueueEntry
 from .marks import NOTHING
 
@@ -64,6 +63,22 @@ class Carrier(typing.Protocol):
     def is_gone(self) -> bool:
         """True when whoever asks is known to have left."""
         ...
+
+
+class Caller(NamedTuple):
+    """Who makes a call, as a served method learns it.
+
+    Attributes:
+        key: proven name of the key; empty without keys.
+        agent: agent id of the caller, or REP endpoint of an original Pizco.
+        host: where it is: ``unix`` on the same host, ``tcp`` elsewhere.
+        user: user id on the same host; None elsewhere.
+    """
+
+    key: str
+    agent: str
+    host: str
+    user: int | None
 
 
 class Asker:

@@ -21,7 +21,7 @@ from ....transport.endpoints import is_direct
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
 from ...client.client import Client
-from . import local
+from . import inside
 from .inside import Inside, Take
 from .reader_transports import OverTcp, OverUnix, ReaderTransport
 
@@ -117,9 +117,9 @@ class Carriers:
             PeerLost: when there is no such transport.
         """
         if self._take is not None and transport in ("auto", "inproc"):
-            linking = local.find(peer.agent_id, self._protocol.fingerprint)
-            if linking is not None and is_direct(peer):
-                return Inside(linking, peer, self._agent_id, self._take)
+            hear = inside.find(peer.agent_id, self._protocol.fingerprint)
+            if hear is not None and is_direct(peer):
+                return Inside(hear, peer, self._agent_id, self._take)
             if transport == "inproc":
                 raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
         if transport == "unix" or (transport == "auto" and peer.has_lane and is_direct(peer)):

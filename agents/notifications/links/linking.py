@@ -40,8 +40,8 @@ from ...server.unix_listener import UnixConnection
 from ..declared import Declared
 from ..retained import RetainedValues
 from .confirming import Answering
+from .inside import Inside
 from .link_subscriber import LinkSubscriber
-from .local import LocalReader
 from .looking import Looking
 from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Subscriber
@@ -129,7 +129,7 @@ class Linking:
     def _tell(self, request: Call, message: LinkMessage) -> None:
         self._replies.send(request, request.seal(message, "link"))
 
-    def hear(self, message: LinkMessage, reader: str, link: LocalReader) -> LinkMessage:
+    def hear(self, message: LinkMessage, reader: str, link: Inside) -> LinkMessage:
         """What a reader in this process says; returns the answer, errors as `answer`.
 
         Args:
@@ -152,7 +152,7 @@ class Linking:
 
     # --- opening -------------------------------------------------------------------------------------
 
-    def _open_here(self, message: Open, owner: Identity, link: LocalReader) -> Opened:
+    def _open_here(self, message: Open, owner: Identity, link: Inside) -> Opened:
         if message.name is not None:
             raise Refused("a mailbox keeps what was encoded: open it over unix or tcp")
         subscriber = self._open(message, owner)

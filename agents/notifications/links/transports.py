@@ -22,7 +22,7 @@ from ....protocol.notification import Notification
 from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
 from ...server.call import Call
-from .local import LocalReader
+from .inside import Inside
 from .published import Published
 
 UNIX_LIMIT = 1 << 16
@@ -214,7 +214,7 @@ class LocalTransport:
     ready = True
 
     def __init__(
-        self, link: LocalReader, publisher: str, name: str, epoch: int, key_id: str, partition: str,
+        self, link: Inside, publisher: str, name: str, epoch: int, key_id: str, partition: str,
         types: Mapping[str, str],
     ) -> None:  # fmt: skip
         self.link = link
