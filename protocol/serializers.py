@@ -135,7 +135,7 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
                 body, views = buffers.split(_frame(data, writable))
                 if not trusted:
                     msgpack_check.check(body)
-                return _decoder(views, writable).decode(body)
+                return msgspec.msgpack.decode(body, ext_hook=_Extensions(views, writable))
             case "json":
                 return _decode_json(bytes(data), writable)
             case "link":
@@ -202,7 +202,9 @@ def reason(error: Exception) -> str:
 def _inexpressible(name: str, content: object, error: Exception) -> SerializeError:
     """The error of a content: which part of it cannot be sent, of which class, and what to do."""
     path, part = "", content
-    while (found := _first_bad(name, part)) is not None:
+    for _ in range(restricted.LEVELS):  # a list may hold itself
+        if (found := _first_bad(name, part)) is None:
+            break
         path, part = path + found[0], found[1]
     if isinstance(content, tuple) and content[:1] == ("PSMessage",):
         path = path.removeprefix("[2]")  # the options of a call
@@ -339,20 +341,30 @@ def _has_surrogates(text: str) -> bool:
     return False
 
 
-def _decoder(views: list[memoryview], writable: bool) -> msgspec.msgpack.Decoder[Any]:
-    def extension(code: int, data: memoryview) -> object:
+class _Extensions:
+    """Makes the values of extensions.
+
+    It is no function that names itself: such a cycle would keep the arrays until a collection.
+
+    Args:
+        views: the buffers beside the body.
+        writable: gives arrays that may be written.
+    """
+
+    def __init__(self, views: list[memoryview], writable: bool) -> None:
+        self._views = views
+        self._writable = writable
+
+    def __call__(self, code: int, data: memoryview) -> object:
         if code == _BUFFER:
-            return views[int(bytes(data))]
-        parts = decoder.decode(data)
+            return self._views[int(bytes(data))]
+        parts = msgspec.msgpack.decode(data, ext_hook=self)
         if not isinstance(parts, list) or code not in msgpack_check.NESTED:
             raise DecodeError(f"malformed msgpack extension {code}")
         if code == _TUPLE:
             return tuple(cast("list[object]", parts))
         name, about = cast("list[object]", parts)
-        return _owned(kinds.read(name, about), writable)
-
-    decoder = msgspec.msgpack.Decoder(ext_hook=extension)
-    return decoder
+        return _owned(kinds.read(name, about), self._writable)
 
 
 def _owned(value: Any, writable: bool) -> Any:
@@ -360,7 +372,9 @@ def _owned(value: Any, writable: bool) -> Any:
     return value.copy("K") if writable and is_array(value) and not value.flags.writeable else value
 
 
-_DECODERS = {writable: _decoder([], writable) for writable in (False, True)}
+_DECODERS = {
+    writable: msgspec.msgpack.Decoder(ext_hook=_Extensions([], writable)) for writable in (False, True)
+}
 
 
 # --- json --------------------------------------------------------------------------------------------
