@@ -21,6 +21,7 @@ _CELLS_PER_BYTE = 64
 _UNIT = re.compile(r"\w{1,64}")
 _MOST_UNITS = 64
 _DICTIONARY, _BATCH = 2, 3
+_FLAT = frozenset({"null", "string", "large_string", "binary", "large_binary"})
 
 
 # --- pandas ------------------------------------------------------------------------------------------
@@ -38,10 +39,8 @@ def _write_frame(frame: Any) -> bytes:
     if len({*map(type, frame.columns)}) > 1:
         raise SerializeError("a frame whose columns have names of several types does not travel by Arrow")
     table, sink = arrow.Table.from_pandas(frame), arrow.BufferOutputStream()
-    if any(map(arrow.types.is_nested, table.schema.types)):
-        raise SerializeError(
-            "a frame with lists, tuples, sets or dicts in its cells does not travel by Arrow"
-        )
+    if not _is_flat(table.schema):
+        raise SerializeError("a frame with more than one value in a cell does not travel by Arrow")
     with arrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return sink.getvalue().to_pybytes()
@@ -52,10 +51,24 @@ def _read_frame(raw: Any) -> Any:
     for message in arrow.ipc.MessageReader.open_stream(arrow.py_buffer(raw)):
         _refuse_compressed(message.metadata.to_pybytes())
     with arrow.ipc.open_stream(arrow.py_buffer(raw)) as stream:
+        if not _is_flat(stream.schema):
+            raise DecodeError("a frame has more than one value in a cell")
         table = stream.read_all()
+    table.validate(full=True)  # offsets and indexes, which pandas follows wherever they lead
     if table.num_rows * max(table.num_columns, 1) > _CELLS_PER_BYTE * len(raw):
         raise DecodeError("a frame has far more cells than bytes")
     return table.to_pandas()
+
+
+def _is_flat(schema: Any) -> bool:
+    """Whether each cell is one value, which takes as many bytes in the message."""
+    types = _arrow().types
+    for column in schema.types:
+        kind = getattr(column, "storage_type", column)
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if not (types.is_primitive(kind) or types.is_decimal(kind) or str(kind) in _FLAT):
+            return False
+    return True
 
 
 def _refuse_compressed(metadata: bytes) -> None:

@@ -193,7 +193,9 @@ def reason(error: Exception) -> str:
 def _inexpressible(name: str, content: object, error: Exception) -> SerializeError:
     """The error of a content: which part of it cannot be sent, of which class, and what to do."""
     path, part = "", content
-    while (found := _first_bad(name, part)) is not None:
+    for _ in range(restricted.LEVELS):  # a list may hold itself
+        if (found := _first_bad(name, part)) is None:
+            break
         path, part = path + found[0], found[1]
     if isinstance(content, tuple) and content[:1] == ("PSMessage",):
         path = path.removeprefix("[2]")  # the options of a call
