@@ -21,7 +21,7 @@ import functools
 from typing import Any, cast
 
 from . import kinds, serializers
-from .errors import PzcError, RemoteError
+from .errors import DecodeError, PzcError, RemoteError
 from .lazily import is_array
 from .shown import shown
 
@@ -151,6 +151,8 @@ def read(form: object) -> Exception:
     """
     fields = cast("dict[str, Any]", form)
     name, text, notes = fields["type"], str(fields["text"]), fields["notes"]
+    if not isinstance(notes, list):
+        raise DecodeError("the notes of an exception are a list")
     args, state, cause, context, suppress, members = _unpacked(fields["more"], text)
     held = [read(member) for member in members]
     error = _rebuilt(str(name), args, state, held)
@@ -158,7 +160,7 @@ def read(form: object) -> Exception:
         error = remote_error(str(fields["base"]), str(name), text)
     elif text not in text_of(error):
         error.add_note(text)
-    for note in notes:
+    for note in cast("list[object]", notes):
         error.add_note(str(note))
     error.__cause__ = None if cause is None else read(cause)
     error.__context__ = None if context is None else read(context)
@@ -167,12 +169,13 @@ def read(form: object) -> Exception:
 
 
 def _unpacked(packed: object, text: str) -> list[Any]:
-    if isinstance(packed, bytes | bytearray | memoryview):
+    # A longer one, which `write` never makes, could hold ever shorter ones: each would be copied.
+    if isinstance(packed, bytes | bytearray | memoryview) and len(packed) <= MOST:
         try:
             parts = serializers.decode("msgpack", packed, trusted=False)
         except PzcError:  # an argument whose class is not here
             parts = None
-        if isinstance(parts, list) and len(cast("list[Any]", parts)) == 6:
+        if isinstance(parts, list) and len(cast("list[Any]", parts)) == 6 and isinstance(parts[0], list):
             return cast("list[Any]", parts)
     return [[text], {}, None, None, False, []]
 

@@ -37,6 +37,9 @@ Writer = Callable[[Any], object]
 Reader = Callable[[Any], object]
 """Returns the value of parts; raises ValueError, TypeError or a DecodeError for unfit ones."""
 
+_PARTS = (type(None), str, bytes, bytearray, memoryview, list, dict)
+"""What parts come as. Anything else that can be iterated, such as a range, may be endless."""
+
 _PLAIN_BASES: tuple[Any, ...] = (str, bool, int, float, bytes, dict, list, tuple)
 
 
@@ -76,6 +79,8 @@ def read(name: object, parts: object) -> object:
     kind = _BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise DecodeError(f"unknown kind of value {shown(name, 40)}")
+    if not isinstance(parts, _PARTS):
+        raise DecodeError(f"malformed {kind.name}: {type(parts).__name__}")
     try:
         return kind.read(parts)
     except (DecodeError, SerializerRefused):
@@ -96,9 +101,7 @@ def add(cls: type, name: str, write: Writer, read: Reader) -> None:
     _kind_of.cache_clear()
 
 
-def add_of_library(
-    library: str, names: Iterable[str], kind: str, write: Writer, read: Reader
-) -> None:
+def add_of_library(library: str, names: Iterable[str], kind: str, write: Writer, read: Reader) -> None:
     """Add the kind of classes, by name, and of their subclasses in the same library."""
     _BY_NAME[kind] = found = ValueKind(kind, write, read)
     _OF_LIBRARIES.update({(library, name): found for name in names})
@@ -166,14 +169,19 @@ def _class_of(name: object, base: type) -> Any:
 
 def _write_enum(value: enum.Enum) -> list[object]:
     names = [member.name for member in value] if isinstance(value, enum.Flag) else [value.name]
+    if _member(type(value), names) != value:
+        raise SerializeError(f"{value!r} has bits without a name")
     return [qualified(type(value)), names]
+
+
+def _member(cls: Any, names: Iterable[Any]) -> Any:
+    members = [cls.__members__[name] for name in names]
+    return functools.reduce(operator.or_, members, cls(0)) if issubclass(cls, enum.Flag) else members[0]
 
 
 def _read_enum(parts: Any) -> object:
     name, names = parts
-    cls = _class_of(name, enum.Enum)
-    members = [cls.__members__[each] for each in names]
-    return functools.reduce(operator.or_, members) if members else cls(0)
+    return _member(_class_of(name, enum.Enum), names)
 
 
 def _read_named_tuple(parts: Any) -> object:
@@ -194,7 +202,8 @@ def _write_dataclass(value: Any) -> list[object]:
 def _read_dataclass(parts: Any) -> object:
     name, values = parts
     cls = _class_of(name, object)
-    if not dataclasses.is_dataclass(cls) or not cast("Any", cls).__dataclass_params__.frozen:
+    # A class with a kind of its own, such as a reference, has checks in its reader.
+    if name_of(cls) != "dataclass":
         raise DecodeError(f"{name} is no frozen dataclass here")
     if {*values} != {each.name for each in dataclasses.fields(cls)}:
         raise DecodeError(f"{name} has other fields here")
@@ -267,7 +276,7 @@ def _read_array(parts: Any) -> object:
     form, shape, order, raw = parts
     if form is not None:
         return arrays.read(form, shape, order, raw)
-    made = np.empty(len(raw), object)
+    made = np.empty(len(_listed(raw)), object)
     for index, each in enumerate(raw):
         made[index] = each
     return made.reshape(arrays.read_shape(shape))
@@ -286,6 +295,12 @@ def _bounds(value: Any) -> list[object]:
     return [value.start, value.stop, value.step]
 
 
+def _listed(items: object) -> list[Any]:
+    if type(items) is not list:
+        raise DecodeError(f"items in a {type(items).__name__} instead of a list")
+    return cast("list[Any]", items)
+
+
 def _hashed(items: Iterable[Any]) -> Iterable[Any]:
     """The items of a set or the keys of a table, unless so many hashes are equal that it would be quadratic."""
     found = list(items)
@@ -302,7 +317,7 @@ def _read_table(parts: Any) -> dict[Any, Any]:
 
 def _read_deque(parts: Any) -> collections.deque[Any]:
     items, most = parts
-    return collections.deque(items, most)
+    return collections.deque(_listed(items), most)
 
 
 def _pairs(table: dict[Any, Any]) -> list[object]:

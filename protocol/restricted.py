@@ -7,6 +7,7 @@ cost much is refused before anything is built::
     refused                              because
     a memo index above the opcodes       the memo is an array as long as its highest index
     fetching a container a second time   twenty lists of two references each unfold to a million parts
+    fetching more than `FETCHED` of text what is made of a text, such as bytes, is a copy each time
     BUILD, EXT, PERSID, DUP, INST, OBJ   they set attributes, or name what stands elsewhere
     more than `COSTLY` tuples, objects and large integers
                                          their hashes can be made equal, which makes a table quadratic
@@ -32,6 +33,9 @@ OPCODES = 1 << 18
 
 COSTLY = 4096
 """Tuples, objects and integers beyond 64 bits in such a pickle."""
+
+FETCHED = 1 << 24
+"""Characters and bytes that such a pickle fetches from its memo, in all."""
 
 LEVELS = 100
 """Containers inside one another, in whatever a stranger sends."""
@@ -71,8 +75,8 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _check(raw: bytes) -> None:
-    stored: list[bool] = []  # by memo index: whether a container stands there
-    before, costly, end = "", 0, 0
+    stored: list[int] = []  # by memo index: length of the scalar there, or -1 for a container
+    before, length, costly, fetched, end = "", 0, 0, 0, 0
     for number, (opcode, arg, position) in enumerate(pickletools.genops(raw)):
         name, end = opcode.name, cast("int", position)
         if name not in _ALLOWED or number > OPCODES:
@@ -81,15 +85,20 @@ def _check(raw: bytes) -> None:
             index = len(stored) if name == "MEMOIZE" else int(cast("Any", arg))
             if not 0 <= index <= number:
                 raise DecodeError(f"memo index {index} in a pickle of {number} opcodes so far")
-            stored += [True] * (index + 1 - len(stored))
-            stored[index] = before not in _SCALARS
-        elif name in _FETCH and (int(cast("Any", arg)) >= len(stored) or stored[int(cast("Any", arg))]):
-            raise DecodeError("an unsigned pickle may hold each container in one place only")
+            stored += [-1] * (index + 1 - len(stored))
+            stored[index] = length if before in _SCALARS else -1
+        elif name in _FETCH:
+            index = int(cast("Any", arg))
+            if index >= len(stored) or stored[index] < 0:
+                raise DecodeError("an unsigned pickle may hold each container in one place only")
+            fetched += stored[index]
+            if fetched > FETCHED:
+                raise DecodeError(f"an unsigned pickle has more than {FETCHED} characters when unfolded")
         elif name in _COSTLY or (isinstance(arg, int) and arg.bit_length() > 64):
             costly += 1
             if costly > COSTLY:
                 raise DecodeError(f"more than {COSTLY} tuples, objects and large integers in one pickle")
-        before = name
+        before, length = name, len(arg) if isinstance(arg, str | bytes | bytearray) else 0
     if end + 1 != len(raw):
         raise DecodeError(f"{len(raw) - end - 1} bytes after the end of the pickle")
 

@@ -347,9 +347,12 @@ def _has_surrogates(text: str) -> bool:
 
 
 def _decoder(views: list[memoryview], writable: bool) -> msgspec.msgpack.Decoder[Any]:
+    waiting = dict(enumerate(views))
+
     def extension(code: int, data: memoryview) -> object:
         if code == _BUFFER:
-            return views[int(bytes(data))]
+            # Only once: a thousand values that are copies of one buffer would fill the memory.
+            return waiting.pop(int(bytes(data)))
         parts = decoder.decode(data)
         if not isinstance(parts, list) or code not in msgpack_check.NESTED:
             raise DecodeError(f"malformed msgpack extension {code}")
