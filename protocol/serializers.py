@@ -209,7 +209,7 @@ def _inexpressible(name: str, content: object, error: Exception) -> SerializeErr
     if family(name) == "pickle":
         return SerializeError(what)
     return SerializeError(
-        f"{what}; set PZC_KEY at both sides (signed by a key, pickles travel), or send plain data"
+        f"{what}; set PZC_KEY at both sides (an operator's key signs pickles, too), or send plain data"
     )
 
 
