@@ -1,6 +1,16 @@
 """Bytes, keys, limits and errors, without sockets, clocks or threads; ``__all__`` names what is public."""
 
-from . import exceptions, libraries  # which add their kinds
-from .limits import Limits
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Limits", "exceptions", "libraries"]
+if TYPE_CHECKING:
+    from .limits import Limits
+
+__all__ = ["Limits"]
+
+
+def __getattr__(name: str) -> Any:  # not at once: the command line answers Ctrl-C before msgspec is imported
+    if name != "Limits":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .limits import Limits
+
+    return Limits

@@ -20,8 +20,8 @@ import builtins
 import functools
 from typing import Any, cast
 
-from . import kinds, serializers
-from .errors import DecodeError, PzcError, RemoteError
+from . import kinds, msgpack, msgpack_check
+from .errors import DecodeError, RemoteError
 from .lazily import is_array
 from .shown import shown
 
@@ -106,7 +106,7 @@ def _more(error: BaseException, levels: int) -> bytes:
         [text, {}, None, None, hidden, []],
     ]
     for parts in forms:
-        packed = bytes(serializers.encode("msgpack", parts))
+        packed = msgpack.pack(parts)
         if len(packed) <= MOST:
             return packed
     return b""
@@ -115,7 +115,7 @@ def _more(error: BaseException, levels: int) -> bytes:
 def _kept(value: object) -> object:
     """A value that is small and has a kind; of all others what they look like."""
     try:
-        if _size(value, MOST) <= MOST and len(serializers.encode("msgpack", value)) <= MOST:
+        if _size(value, MOST) <= MOST and len(msgpack.pack(value)) <= MOST:
             return value
     except Exception:  # a value of a class that lies about itself, or one without a kind
         return shown(value, 1000)
@@ -158,7 +158,7 @@ def read(form: object) -> Exception:
     fields = cast("dict[str, Any]", form)
     name, text, notes = fields["type"], str(fields["text"]), fields["notes"]
     args, state, cause, context, suppress, members = _unpacked(fields["more"], text)
-    if not all(isinstance(each, list) for each in (notes, args, members)):  # a range may be endless
+    if {type(each) for each in (notes, args, members)} != {list}:  # a range may be endless
         raise DecodeError("malformed exception")
     held = [read(member) for member in members]
     error = _rebuilt(str(name), args, state, held)
@@ -166,7 +166,7 @@ def read(form: object) -> Exception:
         error = remote_error(str(fields["base"]), str(name), text)
     elif text not in text_of(error):
         error.add_note(text)
-    for note in notes:
+    for note in cast("list[object]", notes):
         error.add_note(str(note))
     error.__cause__ = None if cause is None else read(cause)
     error.__context__ = error.__cause__ if context is None else read(context)
@@ -175,13 +175,15 @@ def read(form: object) -> Exception:
 
 
 def _unpacked(packed: object, text: str) -> list[Any]:
-    if isinstance(packed, bytes | bytearray | memoryview):
+    # A longer one, which `write` never makes, could hold ever shorter ones: each would be copied.
+    if isinstance(packed, bytes | bytearray | memoryview) and len(packed) <= MOST:
+        raw = cast("bytes", packed)
         try:
-            parts = serializers.decode("msgpack", cast("bytes", packed), trusted=False)
-        except PzcError:  # an argument whose class is not here
-            parts = None
-        if isinstance(parts, list) and len(found := cast("list[Any]", parts)) == 6:
-            return found
+            msgpack_check.check(raw)
+            args, state, cause, context, hidden, members = msgpack.unpack(raw)
+        except Exception:  # an argument whose class is not here, or what a stranger made up
+            return [[text], {}, None, None, False, []]
+        return [args, state, cause, context, hidden, members]
     return [[text], {}, None, None, False, []]
 
 

@@ -36,6 +36,9 @@ Writer = Callable[[Any], object]
 Reader = Callable[[Any], object]
 """Returns the value of parts; raises ValueError, TypeError or a DecodeError for unfit ones."""
 
+_PARTS = (type(None), str, bytes, bytearray, memoryview, list, dict)
+"""What parts come as. Anything else that can be iterated, such as a range, may be endless."""
+
 _PLAIN_BASES: tuple[Any, ...] = (str, bool, int, float, bytes, dict, list, tuple)
 
 
@@ -75,6 +78,8 @@ def read(name: object, parts: object) -> object:
     kind = _BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise DecodeError(f"unknown kind of value {shown(name, 40)}")
+    if not isinstance(parts, _PARTS):
+        raise DecodeError(f"malformed {kind.name}: {type(parts).__name__}")
     try:
         return kind.read(parts)
     except (DecodeError, SerializerRefused):
@@ -173,18 +178,20 @@ def _class_of(name: object, base: type) -> Any:
 
 
 def _write_enum(value: enum.Enum) -> list[object]:
-    if not isinstance(value, enum.Flag):
-        return [qualified(type(value)), [value.name]]
-    if sum(member.value for member in value) != value.value:
+    names = [member.name for member in value] if isinstance(value, enum.Flag) else [value.name]
+    if _member(type(value), names) != value:
         raise SerializeError(f"{value!r} has bits without a name")
-    return [qualified(type(value)), [member.name for member in value]]
+    return [qualified(type(value)), names]
+
+
+def _member(cls: Any, names: Iterable[Any]) -> Any:
+    members = [cls.__members__[name] for name in names]
+    return functools.reduce(lambda a, b: a | b, members, cls(0)) if issubclass(cls, enum.Flag) else members[0]
 
 
 def _read_enum(parts: Any) -> object:
     name, names = parts
-    cls = _class_of(name, enum.Enum)
-    members: list[Any] = [cls.__members__[each] for each in names]
-    return functools.reduce(lambda a, b: a | b, members) if members else cls(0)
+    return _member(_class_of(name, enum.Enum), names)
 
 
 def _write_named_tuple(value: Any) -> list[object]:
@@ -207,7 +214,8 @@ def _write_dataclass(value: Any) -> list[object]:
 def _read_dataclass(parts: Any) -> object:
     name, values = parts
     cls = _class_of(name, object)
-    if not isinstance(values, dict) or not _is_frozen(cls):
+    # A class with a kind of its own, such as a reference, has checks in its reader.
+    if not isinstance(values, dict) or name_of(cls) != "dataclass":
         raise DecodeError(f"{name} is no frozen dataclass here")
     if {*values} != {each.name for each in dataclasses.fields(cls)}:
         raise DecodeError(f"{name} has other fields here")

@@ -14,14 +14,16 @@ from typing import Any, cast
 from . import kinds
 from .errors import DecodeError, SerializeError
 from .lazily import Lazily
+from .msgpack_check import ITEMS
 
 pandas: Any = Lazily("pandas")
 
-_CELLS_PER_BYTE = 64
+_CELLS_PER_BYTE = 8
 _UNIT = re.compile(r"\w{1,64}")
 _MOST_UNITS = 64
+_MOMENT = 64
 _DICTIONARY, _BATCH = 2, 3
-_FLAT = frozenset({"null", "string", "large_string", "binary", "large_binary"})
+_NODES, _COMPRESSION, _VARIADIC = 1, 3, 4
 
 
 # --- pandas ------------------------------------------------------------------------------------------
@@ -39,8 +41,7 @@ def _write_frame(frame: Any) -> bytes:
     if len({*map(type, frame.columns)}) > 1:
         raise SerializeError("a frame whose columns have names of several types does not travel by Arrow")
     table, sink = arrow.Table.from_pandas(frame), arrow.BufferOutputStream()
-    if not _is_flat(table.schema):
-        raise SerializeError("a frame with more than one value in a cell does not travel by Arrow")
+    _check_flat(table)
     with arrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return sink.getvalue().to_pybytes()
@@ -48,33 +49,29 @@ def _write_frame(frame: Any) -> bytes:
 
 def _read_frame(raw: Any) -> Any:
     arrow = _arrow()
-    for message in arrow.ipc.MessageReader.open_stream(arrow.py_buffer(raw)):
-        _refuse_compressed(message.metadata.to_pybytes())
-    with arrow.ipc.open_stream(arrow.py_buffer(raw)) as stream:
-        if not _is_flat(stream.schema):
-            raise DecodeError("a frame has more than one value in a cell")
-        table = stream.read_all()
-    table.validate(full=True)  # offsets and indexes, which pandas follows wherever they lead
-    if table.num_rows * max(table.num_columns, 1) > _CELLS_PER_BYTE * len(raw):
+    messages = arrow.ipc.MessageReader.open_stream(arrow.py_buffer(raw))
+    if sum(_cells(each.metadata.to_pybytes()) for each in messages) > ITEMS + _CELLS_PER_BYTE * len(raw):
         raise DecodeError("a frame has far more cells than bytes")
+    with arrow.ipc.open_stream(arrow.py_buffer(raw)) as stream:
+        table = stream.read_all()
+    _check_flat(table)
+    table.validate(full=True)  # else an offset may point anywhere
     return table.to_pandas()
 
 
-def _is_flat(schema: Any) -> bool:
-    """Whether each cell is one value, which takes as many bytes in the message."""
-    types = _arrow().types
-    for column in schema.types:
-        kind = getattr(column, "storage_type", column)
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        if not (types.is_primitive(kind) or types.is_decimal(kind) or str(kind) in _FLAT):
-            return False
-    return True
+def _check_flat(table: Any) -> None:
+    # Lists would arrive as arrays, and their items can unfold to any size.
+    if any(field.type.num_fields for field in table.schema):
+        raise SerializeError("a frame with lists or tables in its cells does not travel by Arrow")
 
 
-def _refuse_compressed(metadata: bytes) -> None:
-    """Refuse a message of Arrow whose flatbuffer names a compression.
+def _cells(metadata: bytes) -> int:
+    """Return how many cells a message of Arrow has, with those of dictionaries.
 
     The tables and slots are those of Arrow's ``Message.fbs``.
+
+    Raises:
+        DecodeError: the message is compressed, or has cells that may share their bytes.
     """
 
     def slot(table: int, number: int) -> int:
@@ -92,8 +89,13 @@ def _refuse_compressed(metadata: bytes) -> None:
     kind, header = metadata[slot(message, 1)], follow(slot(message, 2))
     if kind == _DICTIONARY:
         kind, header = _BATCH, follow(slot(header, 1))
-    if kind == _BATCH and slot(header, 3):
-        raise DecodeError("a frame is compressed, so nothing bounds its size")
+    if kind != _BATCH:
+        return 0
+    if slot(header, _COMPRESSION) or slot(header, _VARIADIC):
+        raise DecodeError("a frame is compressed, or has cells that share bytes: nothing bounds its size")
+    nodes = follow(slot(header, _NODES))
+    count = struct.unpack_from("<I", metadata, nodes)[0]
+    return sum(map(abs, struct.unpack_from(f"<{2 * count}q", metadata, nodes + 4)[::2]))
 
 
 def _write_series(series: Any) -> list[object]:
@@ -117,7 +119,9 @@ def _write_timestamp(moment: Any) -> list[object]:
 
 def _read_timestamp(parts: Any) -> Any:
     text, zone = parts
-    made = pandas.Timestamp(text)
+    made = pandas.Timestamp(text[:_MOMENT])  # long texts take pandas minutes
+    if str(zone).startswith("dateutil"):
+        raise DecodeError("a zone may not name a file")
     return made if zone is None else made.tz_convert(zone)
 
 
@@ -153,6 +157,8 @@ def _read_units(parts: Any) -> Any:
 
 def _read_quantity(parts: Any) -> Any:
     magnitude, units = parts
+    if isinstance(magnitude, list | tuple | str):  # which pint would make an array of, of any size
+        raise DecodeError("a magnitude is a number or an array")
     unit = _read_units(units)
     return import_module("pint").get_application_registry().Quantity(magnitude, unit)
 

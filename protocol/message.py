@@ -140,7 +140,7 @@ class Message(Struct):
         return self.stamp.ms if self.stamp else None
 
     def decode(self, *, writable: bool = False) -> Any:
-        """The content; unless the message is trusted, a pickle goes through the restricted unpickler.
+        """The content; unless the message is trusted, a pickle holds plain data only.
 
         Args:
             writable: as `serializers.decode`.

@@ -7,6 +7,7 @@ cost much is refused before anything is built::
     refused                              because
     a memo index above the opcodes       the memo is an array as long as its highest index
     fetching a container a second time   twenty lists of two references each unfold to a million parts
+    fetching more than `FETCHED` of text what is made of a text, such as bytes, is a copy each time
     BUILD, EXT, PERSID, DUP, INST, OBJ   they set attributes, or name what stands elsewhere
     more than `COSTLY` tuples, objects and large integers
                                          their hashes can be made equal, which makes a table quadratic
@@ -33,6 +34,9 @@ OPCODES = 1 << 18
 COSTLY = 4096
 """Tuples, objects and integers beyond 64 bits in such a pickle."""
 
+FETCHED = 1 << 24
+"""Characters and bytes that such a pickle fetches from its memo, in all."""
+
 LEVELS = 100
 """Containers inside one another, in whatever a stranger sends."""
 
@@ -48,7 +52,6 @@ _BUILDERS = frozenset({
     "EMPTY_LIST", "EMPTY_TUPLE", "EMPTY_DICT", "EMPTY_SET", "LIST", "DICT", "APPEND", "APPENDS", "SETITEM",
     "SETITEMS", "ADDITEMS", "MARK", "POP", "POP_MARK", "PROTO", "FRAME", "STOP",
 })  # fmt: skip
-_MARK = pickletools.markobject
 _ALLOWED = _STORE | _FETCH | _SCALARS | _COSTLY | _BUILDERS
 
 
@@ -72,49 +75,32 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _check(raw: bytes) -> None:
-    # Of what stands on the stack and in the memo: its text, for names, or whether it may be in two places.
-    stack, memo = list[object](), list[object]()
-    costly, end = 0, 0
+    stored: list[int] = []  # by memo index: length of the scalar there, or -1 for a container
+    before, length, costly, fetched, end = "", 0, 0, 0, 0
     for number, (opcode, arg, position) in enumerate(pickletools.genops(raw)):
         name, end = opcode.name, cast("int", position)
         if name not in _ALLOWED or number > OPCODES:
             raise DecodeError(f"an unsigned pickle may not hold {name} as opcode {number}")
         if name in _STORE:
-            index = len(memo) if name == "MEMOIZE" else int(cast("Any", arg))
+            index = len(stored) if name == "MEMOIZE" else int(cast("Any", arg))
             if not 0 <= index <= number:
                 raise DecodeError(f"memo index {index} in a pickle of {number} opcodes so far")
-            memo += [False] * (index + 1 - len(memo))
-            memo[index] = stack[-1]
-            continue
-        if name in _COSTLY or (isinstance(arg, int) and arg.bit_length() > 64):
+            stored += [-1] * (index + 1 - len(stored))
+            stored[index] = length if before in _SCALARS else -1
+        elif name in _FETCH:
+            index = int(cast("Any", arg))
+            if index >= len(stored) or stored[index] < 0:
+                raise DecodeError("an unsigned pickle may hold each container in one place only")
+            fetched += stored[index]
+            if fetched > FETCHED:
+                raise DecodeError(f"an unsigned pickle has more than {FETCHED} characters when unfolded")
+        elif name in _COSTLY or (isinstance(arg, int) and arg.bit_length() > 64):
             costly += 1
             if costly > COSTLY:
                 raise DecodeError(f"more than {COSTLY} tuples, objects and large integers in one pickle")
-        taken = _take(stack, opcode.stack_before)
-        made: object = arg if isinstance(arg, str) else name in _SCALARS
-        if name in _FETCH:
-            made = memo[int(cast("Any", arg))]
-            if made is False:
-                raise DecodeError("an unsigned pickle may hold each container in one place only")
-        elif name == "GLOBAL":
-            made = _full_name(*cast("str", arg).split(" ", 1))
-        elif name == "STACK_GLOBAL":
-            made = _full_name(taken[1], taken[0])
-        elif name == "REDUCE":
-            made = taken[1] in _LEAVES
-        stack += [_MARK if each is _MARK else made for each in opcode.stack_after]
+        before, length = name, len(arg) if isinstance(arg, str | bytes | bytearray) else 0
     if end + 1 != len(raw):
         raise DecodeError(f"{len(raw) - end - 1} bytes after the end of the pickle")
-
-
-def _take(stack: list[object], expected: list[pickletools.StackObject]) -> list[object]:
-    """Take from a stack what an opcode takes: all above a mark, then one by one, the topmost first."""
-    count = len(expected)
-    if _MARK in expected:
-        count = expected.index(_MARK)
-        while stack.pop() is not _MARK:
-            pass
-    return [stack.pop() for _ in range(count)]
 
 
 def check_levels(content: object) -> None:
@@ -142,17 +128,13 @@ def _parts(value: Any) -> Iterable[object]:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        found = _NAMES.get(_full_name(module, name))
+        found = _NAMES.get(f"{_PYTHON_2.get(module, module)}.{name}")
         if found is None:
             raise SerializerRefused(
                 f"an unsigned pickle may not name {module[:80]}.{name[:80]}; sign with a key of role "
                 "operator or above (PZC_KEY), or send plain data"
             )
         return found
-
-
-def _full_name(module: object, name: object) -> str:
-    return f"{_PYTHON_2.get(str(module), module)}.{name}"
 
 
 def _latin_1(text: str, encoding: str) -> bytes:
@@ -195,9 +177,3 @@ _NAMES: dict[str, Any] = {
 """All that an unsigned pickle may name."""
 
 _PYTHON_2 = {"__builtin__": "builtins", "exceptions": "builtins"}
-
-_LEAVES = frozenset({
-    "_codecs.encode", "builtins.bytes", "builtins.bytearray", "builtins.complex", "decimal.Decimal",
-    "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "datetime.timezone",
-})  # fmt: skip
-"""Names of what has no parts, which may be in any number of places."""

@@ -25,7 +25,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from . import buffers, kinds, link_codec, msgpack, msgpack_check, restricted
+from . import (
+    buffers,
+    exceptions,  # noqa: F401 - it adds its kind
+    kinds,
+    libraries,  # noqa: F401 - it adds its kinds
+    link_codec,
+    msgpack,
+    msgpack_check,
+    restricted,
+)
 from .buffers import Allocate, Data, Outside
 from .errors import DecodeError, LocalProtocolError, SerializeError, SerializerRefused
 
@@ -205,7 +214,7 @@ def _inexpressible(name: str, content: object, error: Exception) -> SerializeErr
     if family(name) == "pickle":
         return SerializeError(what)
     return SerializeError(
-        f"{what}; set PZC_KEY at both sides (signed by a key, pickles travel), or send plain data"
+        f"{what}; set PZC_KEY at both sides (an operator's key signs pickles, too), or send plain data"
     )
 
 
