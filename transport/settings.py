@@ -13,11 +13,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from contextlib import suppress
 from pathlib import Path, PosixPath
-from typing import Annotated, Any, NamedTuple, cast
-
-import msgspec
+from typing import Any, NamedTuple, cast
 
 from ..discovery import names, site
 from ..protocol import limits, serializers
@@ -41,7 +39,11 @@ def _flag(value: str) -> bool:
     raise ValueError("expected 1 or 0")
 
 
-_seconds = partial(msgspec.convert, type=Annotated[float, msgspec.Meta(gt=0, lt=1e7)], strict=False)
+def _seconds(value: str) -> float:
+    with suppress(ValueError):
+        if 0 < (seconds := float(value)) < 1e7:
+            return seconds
+    raise ValueError("expected a positive number of seconds below 10 000 000")
 
 
 def _path(value: str) -> Path:
@@ -166,7 +168,7 @@ class Settings:
         setting = KNOWN[name]
         try:
             self._values[name] = setting.parse(_as_text(raw))
-        except (ValueError, PzcError, msgspec.ValidationError) as exc:
+        except (ValueError, PzcError) as exc:
             shown = "" if "KEY" in name else f" = {raw!r}"
             raise ConfigError(f"{where}{shown} cannot be used: {exc} ({setting.meaning})") from exc
         self.origin[name] = where

@@ -83,13 +83,6 @@ class Scope:
     def defaults(self, low=Range.LOW, where=Path("/x"), odd=ODD, unprintable=UNPRINTABLE, kind=int, many=MANY):  # fmt: skip
         ...
 
-    def postponed(self, many, to, when, unknown): ...
-
-    postponed.__annotations__ |= {
-        "many": "Readings", "to": "npt.ArrayLike", "when": "list['Range']", "unknown": "Missing",
-        "return": "Optional[int]",
-    }  # fmt: skip
-
     def strange(self, a, b, c, d): ...
 
     strange.__annotations__ |= {
@@ -144,12 +137,6 @@ def test_a_default_that_no_expression_shows_is_three_dots(table: dict[str, dict[
     path = type(Path("/x")).__name__
     assert table["defaults"]["signature"] == (
         f"(low=Range.LOW, where={path}('/x'), odd=..., unprintable=..., kind=int, many=range(0, {10**30}))"
-    )
-
-
-def test_postponed_annotations_stay_as_written(table: dict[str, dict[str, Any]]) -> None:
-    assert table["postponed"]["signature"] == (
-        "(many: Readings, to: npt.ArrayLike, when: list['Range'], unknown: Missing) -> Optional[int]"
     )
 
 

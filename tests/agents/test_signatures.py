@@ -43,12 +43,6 @@ def test_arguments_bind_as_the_remote_method_takes_them() -> None:
         signature.bind(3.0, 2)
 
 
-def test_annotations_stay_text() -> None:
-    signature = _signature("(volts: units.Volt) -> list[int]")
-    assert signature.parameters["volts"].annotation == "units.Volt"
-    assert signature.return_annotation == "list[int]"
-
-
 @pytest.mark.parametrize("default", ["Path('/')", "units.Color.RED", "inf", "x if y else z", "..."])
 def test_a_default_that_is_no_literal_shows_its_text(default: str) -> None:
     value = _signature(f"(a={default})").parameters["a"].default
