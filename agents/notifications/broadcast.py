@@ -101,7 +101,6 @@ class Broadcast:
         self._heartbeat = Heartbeat(
             loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell
         )
-        self._known: dict[str, tuple[int, tuple[Voice, ...]]] = {}
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
@@ -227,10 +226,6 @@ class Broadcast:
         self.version += 1
         return self._numbers
 
-    def forget(self) -> None:
-        """What is said of topics has changed; any thread."""
-        self._known = {}
-
     def goes(self, topic: str) -> bool:
         """Whether a topic may be broadcast."""
         return self._about(topic).is_broadcast(self._sealed)
@@ -247,12 +242,7 @@ class Broadcast:
         """In which somebody listens to a topic; or of some dialects, whoever listens."""
         if dialects is not None:
             return self._voices.of(dialects, topic)
-        version = self.version
-        known, voices = self._known.get(topic, (None, ()))
-        if known != version:
-            voices = self._voices.all(topic) if self.goes(topic) else ()
-            self._known[topic] = version, voices
-        return voices
+        return self._voices.all(topic) if self.goes(topic) else ()
 
     def readers(self, topic: str) -> set[str]:
         """What those are known by who marked a subscription to a topic."""

@@ -241,7 +241,6 @@ class Publisher:
 
     def forget_plans(self) -> None:
         """What is said of topics has changed; any thread."""
-        self._broadcast.forget()
         self._plans = {}
 
     def on_asked(self, callback: Callable[[str], object]) -> None:

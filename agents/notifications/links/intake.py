@@ -241,7 +241,7 @@ class Intake:
         return partial(_end, found)
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
-        self.arrivals.lease(number, row.size)
+        self.arrivals.lease(number)
         ended = partial(self.arrivals.view_ended, number)
         try:
             return self._mapped.view(row.block, row.size, ended)
