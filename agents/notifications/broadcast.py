@@ -109,6 +109,7 @@ class Broadcast:
 
     def close(self) -> None:
         """Tell how far each topic is, and close the socket; I/O thread."""
+        self._sending.send_all()  # first: what is sent is told of
         self._heartbeat.close()
         self._sending.close()
         watch, self._watch = self._watch, None
@@ -166,7 +167,6 @@ class Broadcast:
                 record = Record(topic, number, published.sent_ms, published.key, *outgoing)
             if not add(record):
                 raise over()
-            self._heartbeat.sent(topic, number)
         for frames in publication.spoken:
             if not add(frames):
                 raise over()
@@ -181,6 +181,8 @@ class Broadcast:
         sealed = [
             each.frames(header) if header else None for each, header in zip(records, headers, strict=True)
         ]
+        for each in records:
+            self._heartbeat.sent(each.topic, each.number)
         if len(sealed) == len(waiting):
             return [*sealed]
         made = iter(sealed)
