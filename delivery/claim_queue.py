@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, Generic, TypeVar
 
 from ..protocol.errors import RemoteProtocolError
@@ -45,12 +45,11 @@ class UnderWay(Generic[E]):
         arrived: position up to which the reader surely has everything.
     """
 
-    __slots__ = ("_entries", "_stubs", "_upto", "arrived", "next")
+    __slots__ = ("_entries", "_stubs", "arrived", "next")
 
     def __init__(self) -> None:
         self.next = 1
         self.arrived = 0
-        self._upto = 0
         self._entries: dict[int, E] = {}
         self._stubs: list[tuple[int, int, tuple[Interest, ...]]] = []
 
@@ -90,12 +89,7 @@ class UnderWay(Generic[E]):
             self._check(later[0])
             self._check(later[-1])
         entries = self._entries
-        count = upto - self._upto
-        told: Iterable[int] = ()
-        if count > 0:
-            self._upto = upto
-            few = count <= 2 * len(entries)  # else most were done before: look at what is left instead
-            told = range(upto - count + 1, upto + 1) if few else [n for n in entries if n <= upto]
+        told = list(takewhile(upto.__ge__, entries))
         found = [entries.pop(position, None) for position in chain(told, later)]
         return [entry for entry in found if entry is not None]
 

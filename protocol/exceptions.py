@@ -176,8 +176,8 @@ def read(form: object) -> Exception:
 
 def _unpacked(packed: object, text: str) -> list[Any]:
     # A longer one, which `write` never makes, could hold ever shorter ones: each would be copied.
-    if isinstance(packed, bytes | bytearray | memoryview) and len(packed) <= MOST:
-        raw = cast("bytes", packed)
+    raw = cast("bytes", packed)
+    if isinstance(packed, bytes | bytearray | memoryview) and len(raw) <= MOST:
         try:
             msgpack_check.check(raw)
             args, state, cause, context, hidden, members = msgpack.unpack(raw)

@@ -27,9 +27,9 @@ from typing import Any, cast
 
 from . import (
     buffers,
-    exceptions,  # noqa: F401 - it adds its kind
+    exceptions,  # noqa: F401 # pyright: ignore[reportUnusedImport] - it adds its kind
     kinds,
-    libraries,  # noqa: F401 - it adds its kinds
+    libraries,  # noqa: F401 # pyright: ignore[reportUnusedImport] - it adds its kinds
     link_codec,
     msgpack,
     msgpack_check,

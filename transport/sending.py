@@ -86,8 +86,12 @@ class Sending(Generic[M]):
                 except zmq.ZMQError as exc:
                     self._on_refused(exc)
 
+    def send_all(self) -> None:
+        """Send what waits; I/O thread."""
+        while self._waiting:
+            self._send_some(len(self._waiting))
+
     def close(self) -> None:
         """Send what waits, and nothing more; the socket can be closed then. I/O thread."""
         self._closed = True  # first: nobody is told that it was sent of what comes behind the last one
-        while self._waiting:
-            self._send_some(len(self._waiting))
+        self.send_all()

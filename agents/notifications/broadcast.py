@@ -101,7 +101,6 @@ class Broadcast:
         self._heartbeat = Heartbeat(
             loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell
         )
-        self._known: dict[str, tuple[int, tuple[Voice, ...]]] = {}
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
@@ -110,6 +109,7 @@ class Broadcast:
 
     def close(self) -> None:
         """Tell how far each topic is, and close the socket; I/O thread."""
+        self._sending.send_all()  # first: what is sent is told of
         self._heartbeat.close()
         self._sending.close()
         watch, self._watch = self._watch, None
@@ -156,7 +156,6 @@ class Broadcast:
                 record = Record(topic, number, published.sent_ms, published.key, *outgoing)
             if not add(record):
                 raise over()
-            self._heartbeat.sent(topic, number)
         for frames in publication.spoken:
             if not add(frames):
                 raise over()
@@ -167,6 +166,7 @@ class Broadcast:
 
     def _frames_of(self, record: Record) -> Sequence[Buffer] | None:
         header = self._records.seal(record, self._lock)
+        self._heartbeat.sent(record.topic, record.number)
         if header:
             return record.frames(header)
         self._counters.add("publish_dropped")
@@ -213,10 +213,6 @@ class Broadcast:
         self.version += 1
         return self._numbers
 
-    def forget(self) -> None:
-        """What is said of topics has changed; any thread."""
-        self._known = {}
-
     def goes(self, topic: str) -> bool:
         """Whether a topic may be broadcast."""
         return self._about(topic).is_broadcast(self._sealed)
@@ -233,12 +229,7 @@ class Broadcast:
         """In which somebody listens to a topic; or of some dialects, whoever listens."""
         if dialects is not None:
             return self._voices.of(dialects, topic)
-        version = self.version
-        known, voices = self._known.get(topic, (None, ()))
-        if known != version:
-            voices = self._voices.all(topic) if self.goes(topic) else ()
-            self._known[topic] = version, voices
-        return voices
+        return self._voices.all(topic) if self.goes(topic) else ()
 
     def readers(self, topic: str) -> set[str]:
         """What those are known by who marked a subscription to a topic."""

@@ -15,7 +15,6 @@ from time import monotonic, time_ns
 
 from msgspec import Struct
 
-from ...delivery.claims import Interest
 from ...protocol.errors import LocalProtocolError
 from ...protocol.frames import check_topic
 from ...transport.counters import Counters
@@ -31,7 +30,6 @@ from .links.subscribers import Subscribers
 from .retained import RetainedValues
 
 _MOST_PLANS = 10_000
-_MOST_WINDOWS = 8
 
 
 class Plan(Struct, frozen=True, eq=False):
@@ -43,10 +41,7 @@ class Plan(Struct, frozen=True, eq=False):
         route: the links that it goes to.
         voices: in which it is broadcast.
         encodes: a content is encoded for others than those that listen to the broadcast.
-        plain: that is for links only.
-        mailed: that is for mailboxes only.
         waits: somebody may have to be waited for.
-        windows: while each of these has room, nobody; None: that has to be looked at each time.
         kept: the last of each key is kept.
         ack_wait: seconds to wait for links, unless a publication says others.
     """
@@ -56,19 +51,9 @@ class Plan(Struct, frozen=True, eq=False):
     route: Route
     voices: tuple[Voice, ...]
     encodes: bool
-    plain: bool
-    mailed: bool
     waits: bool
-    windows: tuple[Interest, ...] | None
     kept: bool
     ack_wait: float | None
-
-    def has_room(self) -> bool:
-        """True when surely nobody has to be waited for."""
-        room = self.windows is not None
-        for interest in self.windows or ():
-            room = room and interest.held < interest.window
-        return room
 
 
 class Publisher:
@@ -157,14 +142,10 @@ class Publisher:
                 plan = self._plan(topic, version, plans)
             publication.route, number = plan.route, self._numbers.get(topic, 0) + 1
             publication.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
-            if plan.waits and not (plan.has_room() or subscribers.admission.admit(publication)):
+            if plan.waits and not subscribers.admission.admit(publication):
                 subscribers.admission.wait(publication)
                 continue
-            if plan.plain and not published.serializer:
-                subscribers.encoding.encode(published, blocks=plan.route.blocks)
-            elif plan.mailed and not published.serializer:
-                publication.mail = publication.mail or subscribers.encoding.copy(published)
-            elif plan.encodes:
+            if plan.encodes:
                 self._encode(publication, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
             if voices:
@@ -181,21 +162,9 @@ class Publisher:
         with subscribers.lock:
             about, version = subscribers.routes.about(topic), subscribers.routes.version
             route, kept = subscribers.routes.of(topic), about.keep_last
-            mailed, blocks = (
-                bool(route.mailboxes),
-                any(subscriber.waits(topic) for subscriber in route.mailboxes),
-            )
-            windows = [
-                interest
-                for subscriber in route.subscribers
-                for interest in subscriber.claims(topic)
-                if not interest.lossy
-            ]
+            encodes = bool(route.remote or route.mailboxes or kept)
             plan = Plan(
-                version, heard, route, voices, route.remote or mailed or kept,
-                route.remote and not (mailed or kept), mailed and not (route.remote or kept),
-                route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
-                kept, about.ack_wait,
+                version, heard, route, voices, encodes, route.waits, kept, about.ack_wait,
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
             plans[topic] = plan
@@ -233,7 +202,7 @@ class Publisher:
         encoded = publication.mail or publication.outgoing
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
         with subscribers.lock:
-            if plan.windows is None and plan.waits and not subscribers.admission.has_room(publication):
+            if plan.waits and not subscribers.admission.has_room(publication):
                 return 0
             if subscribers.routes.version != plan.version:
                 return 0
@@ -267,7 +236,6 @@ class Publisher:
 
     def forget_plans(self) -> None:
         """What is said of topics has changed; any thread."""
-        self._broadcast.forget()
         self._plans = {}
 
     def on_asked(self, callback: Callable[[str], object]) -> None:

@@ -52,16 +52,18 @@ class Admission:
         blocked: list[tuple[Subscriber, Claim]] = [
             (subscriber, interest)
             for subscriber in publication.route.subscribers
+            if not subscriber.ended
             for interest in subscriber.queue.matching(topic, key)
-            if interest.held >= interest.window
+            if interest.is_full
         ]
         for subscriber in publication.route.mailboxes if publication.mail else ():
-            blocked += [
-                (subscriber, each)
-                for each in subscriber.queue.full(
-                    subscriber.queue.matching(topic, key), key, publication.size
-                )
-            ]
+            if not subscriber.ended:
+                blocked += [
+                    (subscriber, each)
+                    for each in subscriber.queue.full(
+                        subscriber.queue.matching(topic, key), key, publication.size
+                    )
+                ]
         publication.blocked = tuple(blocked)
         return not blocked
 
@@ -75,17 +77,12 @@ class Admission:
         for subscriber, _ in publication.blocked:
             subscriber.flush()
         since = -math.inf if self._loop.in_thread() else publication.since
-        key = publication.published.key
         with self._changed:
             while not self.closed:
-                blocked = [
-                    each
-                    for each in publication.blocked
-                    if not each[0].ended and each[0].is_full(each[1], key, publication.size)
-                ]
-                now = time.monotonic()
+                now, room = time.monotonic(), self.has_room(publication)
+                blocked = publication.blocked
                 due = [each for each in blocked if since + _timeout(each[1]) <= now]
-                if due or not blocked:
+                if due or room:
                     break
                 until = min(since + _timeout(interest) for _, interest in blocked)
                 self._changed.wait(min(until - now, _LONGEST))

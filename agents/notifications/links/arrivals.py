@@ -32,9 +32,6 @@ from ....protocol.notification import Notification
 
 Make = Callable[[], Notification]
 
-FREED = 8 << 20
-"""Bytes of blocks of a topic with a window that are given back together, because each word costs."""
-
 LAGS = 16 << 20
 """Bytes that came without a window, `BESIDE` of each included, after which those that are held are done.
 
@@ -163,8 +160,8 @@ class HeldArrivals:
 
     Args:
         on_news: called when the publisher should be told something: True at once, because somebody waits for
-            it, or half of a window is done, or memory was freed (without a window any, with a window `FREED`
-            bytes, or any while other memory is kept here); False in a while, once until the next report.
+            it, or half of a window is done, or memory was freed; False in a while, once until the next
+            report.
         wake: makes some thread call `settle` soon; may be called by finalizers.
 
     Attributes:
@@ -178,10 +175,9 @@ class HeldArrivals:
         self.lock = threading.Lock()
         self.receipts: Receipts[Flow] = Receipts()
         self.weight = 0
-        self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
+        self._leased: set[int] = set()  # numbers in blocks
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
         self._several: dict[int, int] = {}  # numbers with several arrivals, and how many are left
-        self._freed = 0
         self._ended: deque[int] = deque()  # filled without the lock, which finalizers may not take
         self._gathers = GATHERED
         self.lent = self.hurry = 0
@@ -211,9 +207,9 @@ class HeldArrivals:
                 self._gathers = flow.half
         return repeated
 
-    def lease(self, number: int, size: int) -> None:
+    def lease(self, number: int) -> None:
         """The content of one that was entered lies in a block: its view has an end of its own."""
-        self._leased[number] = size
+        self._leased.add(number)
 
     def divide(self, number: int, arrivals: int) -> None:
         """A number has so many arrivals, each with an end of its own."""
@@ -308,7 +304,7 @@ class HeldArrivals:
         """What has ended; whether that is to be told at once, None when nothing has. With the lock."""
         ended, several, leased = self._ended, self._several, self._leased
         over: list[int] = []
-        freed = pressing = False
+        freed = False
         while ended:
             number = ended.popleft()
             if several and (left := several.pop(number, 1) - 1):
@@ -319,17 +315,17 @@ class HeldArrivals:
                     self._kept.add(number)
                     continue
                 self._kept.discard(number)
-                self._freed += leased.pop(number)
-                freed, pressing = True, pressing or bool(self._kept) or self._freed >= FREED
+                leased.discard(number)
+                freed = True
             over.append(number)
-        return self._end(over, freed, pressing) if over else None
+        return self._end(over, freed) if over else None
 
-    def _end(self, numbers: list[int], freed: bool, pressing: bool) -> bool | None:
+    def _end(self, numbers: list[int], freed: bool) -> bool | None:
         """Nothing holds these any more; with the lock."""
-        since, urgent, done = self._since_report, pressing, self.receipts.done(numbers)
+        since, urgent, done = self._since_report, freed, self.receipts.done(numbers)
         for flow, number in done.items():
             count = since[flow] = since.get(flow, 0) + number
-            urgent = urgent or (freed if flow.half is None else count >= flow.half)
+            urgent = urgent or (flow.half is not None and count >= flow.half)
         return (urgent or min(numbers) <= self.hurry) if done else None
 
     def report(self, *, always: bool) -> Report | None:
@@ -344,7 +340,6 @@ class HeldArrivals:
             if not len(self.receipts):  # narrow flows may be gone
                 self._gathers = GATHERED
             self._since_report.clear()
-            self._freed = 0
             return self.receipts.report(always=always)
 
     def repeat(self) -> None:

@@ -11,8 +11,9 @@ import errno
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 
 from ....delivery.cursor import Gap
@@ -118,10 +119,12 @@ class Intake:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster) if notify.losses else []
         poured = self._gathered(notify, received.key_id) if roster.sinks else None
+        shared: defaultdict[str, Decoded] = defaultdict(dict)  # what several runs of one topic have alike
         for run in runs:
             if poured is None:
                 wanting = roster.known.get(tuple(run.interests)) or roster.wanting(run.interests)
-                self._enter(first, run, received.key_id, wanting, entered, None)
+                known = shared[run.topic] if len(runs) > 1 else None
+                self._enter(first, run, received.key_id, wanting, entered, known)
             first += len(run.rows)
         new = receipts.received - before
         self._counted["notifications"] += new
@@ -173,7 +176,7 @@ class Intake:
     ) -> None:
         """Enter notifications: those in succession together, losses apart, and who wants them.
 
-        ``decoded``: all of them, when they were published in this process.
+        ``decoded``: what other runs of the message have alike; all, when it was published in this process.
         """
         arrivals, now = self.arrivals, time.time()
         wanted, flow, topic, rows = wanting.shares, wanting.flow, run.topic, run.rows
@@ -195,6 +198,9 @@ class Intake:
                         made = self._make(topic, row, body, key_id, now)
                     else:
                         make = partial(self._make, topic, row, body, key_id, now)
+                    if decoded is not None and not block:
+                        make = None if make is None else _once(make)
+                        decoded[row.number] = made, make
             except ProtocolError:  # counted there, and a loss here
                 pass
             arrival = Arrival(
@@ -237,7 +243,7 @@ class Intake:
         return partial(_end, found)
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
-        self.arrivals.lease(number, row.size)
+        self.arrivals.lease(number)
         ended = partial(self.arrivals.view_ended, number)
         try:
             return self._mapped.view(row.block, row.size, ended)
@@ -308,6 +314,17 @@ class Intake:
             self._complained.add(topic)
             logger.warning("%s of %s is lost here: %s", printable(topic), self.peer.endpoint, error)
         return error
+
+
+def _once(make: Make) -> Make:
+    """Makes one thing for several."""
+    lock, known = threading.Lock(), cache(make)
+
+    def made() -> Notification:
+        with lock:
+            return known()
+
+    return made
 
 
 def _told(losses: list[Loss], roster: Roster) -> list[Handed]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
@@ -59,7 +58,6 @@ class LinkSubscriber(Subscriber):
         super().__init__(link, owner, lock, ring, now, queue, Packing(queue, ring))
         self.queue = queue
         self.everything: dict[int, Wanted] = {}
-        self._windows: Counter[str] = Counter()
         self.lossy = 0
         self._done_after = Sampled()
         self._meter = Meter()
@@ -85,7 +83,6 @@ class LinkSubscriber(Subscriber):
         policy = wanted.policy
         interest = self.queue.want(wanted.number, topic, policy, window, wanted.keys)
         self.queue.name(interest, wanted.who, wanted.type)
-        self._windows[topic] += not interest.lossy
         self.lossy += interest.lossy
         return interest
 
@@ -96,12 +93,8 @@ class LinkSubscriber(Subscriber):
             self.everything.pop(wanted.number, None)
             claims = [each for each in self.queue.interests if each.number == wanted.number]
         for interest in claims:
-            topic = interest.topic
-            self._windows[topic] -= not interest.lossy
             self.lossy -= interest.lossy
             self.queue.forget(interest)
-            if not self.gets(topic):
-                del self._windows[topic]
         self._let_go()
 
     def resize(self, topic: str, window: int) -> None:
@@ -116,11 +109,7 @@ class LinkSubscriber(Subscriber):
 
     def waits(self, topic: str) -> bool:
         """See `Subscriber.waits`."""
-        return self._windows[topic] > 0 and not self.queue.suspended
-
-    def is_full(self, interest: Interest, key: str, size: int) -> bool:
-        """See `Subscriber.is_full`."""
-        return interest.is_full
+        return not self.queue.suspended and any(not each.lossy for each in self.claims(topic))
 
     def attach(self, transport: Transport, received: int) -> None:
         """See `Subscriber.attach`."""

@@ -113,10 +113,6 @@ class MailboxSubscriber(Subscriber):
         """See `Subscriber.waits`."""
         return bool(self._blocking) and self.gets(topic)
 
-    def is_full(self, interest: Kept, key: str, size: int) -> bool:
-        """See `Subscriber.is_full`."""
-        return self.queue.has(interest) and bool(self.queue.full((interest,), key, size))
-
     def heard(self, now: float) -> None:
         """Its reader gave a sign of life."""
         self.heard_at = max(self.heard_at, now)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ....delivery.claims import Claim, Interest
-from ....delivery.letters import Kept
+from ....delivery.claims import Claim
 from ....protocol.frames import Buffer
 from ....protocol.link_messages import Body
 from ....protocol.records import Record
@@ -22,21 +21,17 @@ class Route(Struct, frozen=True, eq=False):
 
     Attributes:
         subscribers: every link that wants it, or some of its keys; those that are suspended count it.
-        plain: each of them with what gets a message without a key.
         waits: the publisher may have to wait for one of them.
         remote: somebody needs a body.
         blocks: somebody reads blocks.
         mailboxes: that get any message of it.
-        kept: each of them with what gets a message without a key.
     """
 
     subscribers: tuple[LinkSubscriber, ...] = ()
-    plain: tuple[tuple[LinkSubscriber, tuple[Interest, ...]], ...] = ()
     waits: bool = False
     remote: bool = False
     blocks: bool = False
     mailboxes: tuple[MailboxSubscriber, ...] = ()
-    kept: tuple[tuple[MailboxSubscriber, tuple[Kept, ...]], ...] = ()
 
 
 NOWHERE = Route()
@@ -54,12 +49,10 @@ def route_of(
     ]
     return Route(
         subscribers,
-        tuple((subscriber, subscriber.queue.matching(topic, "")) for subscriber in subscribers),
         any(subscriber.waits(topic) for subscriber in (*subscribers, *mailboxes)),
         bool(remote),
         zero_copy and any(subscriber.takes_blocks for subscriber in remote),
         mailboxes,
-        tuple((mailbox, mailbox.queue.matching(topic, "")) for mailbox in mailboxes),
     )
 
 

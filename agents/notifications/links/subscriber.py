@@ -161,10 +161,6 @@ class Subscriber(ABC):
     def waits(self, topic: str) -> bool:
         """Whether whoever publishes in a topic may have to wait for it."""
 
-    @abstractmethod
-    def is_full(self, interest: Any, key: str, size: int) -> bool:
-        """Whether whoever publishes so many bytes about a key has to wait for an interest of it."""
-
     def readers(self, topic: str) -> set[str]:
         """The agents that have an interest in a topic, as in their marks; none while it is suspended."""
         if self.queue.suspended:

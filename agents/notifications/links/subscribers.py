@@ -116,15 +116,14 @@ class Subscribers:
             if self.mailboxes.shared != self.routes.changes:
                 self.mailboxes.share(self.routes.changes)
             record = publication.record = Record(topic, number, published.sent_ms, key, *mail)
-            for mailbox, kept in route.kept:
-                mailbox.post(record, mailbox.queue.matching(topic, key) if key else kept, since)
-        if route.plain or published.slot is not None:
-            took: list[LinkSubscriber] = []
-            for subscriber, claims in route.plain:
-                if key:
-                    claims = subscriber.queue.matching(topic, key)
-                if subscriber.post(published, claims):
-                    took.append(subscriber)
+            for mailbox in route.mailboxes:
+                mailbox.post(record, mailbox.queue.matching(topic, key), since)
+        if route.subscribers or published.slot is not None:
+            took = [
+                subscriber
+                for subscriber in route.subscribers
+                if subscriber.post(published, subscriber.queue.matching(topic, key))
+            ]
             if published.slot is not None:
                 self.ring.publish(
                     published.slot, [subscriber.link for subscriber in took if subscriber.takes_blocks]
