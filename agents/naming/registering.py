@@ -58,37 +58,16 @@ MEET_TIMEOUT = 1.0
 
 
 class Registrant(Protocol):
-    """What is told to a registry, and learns from it. Called in the I/O thread; must not wait.
-
-    Attributes:
-        process: id of this process in announcements.
-    """
+    """The `Participant` that a registry hears of, and tells; in the I/O thread, without waiting."""
 
     process: bytes
 
-    def beat(self, local: bool) -> list[bytes]:
-        """A heartbeat of this process, for its own host or for all others."""
-        ...
-
-    def whole(self, local: bool) -> list[bytes]:
-        """The same, and behind it every entry of this process."""
-        ...
-
-    def heard(self, datagrams: Collection[bytes]) -> None:
-        """What other processes say, as multicast would carry it."""
-        ...
-
-    def lost(self, processes: Collection[bytes]) -> None:
-        """Processes that are gone; all others that the registry told of live."""
-        ...
-
-    def silent(self) -> None:
-        """The registry does not answer any more, or has been restarted and knows nothing of what it told."""
-        ...
-
-    def back(self) -> None:
-        """The same registry answers again."""
-        ...
+    def beat(self, local: bool) -> list[bytes]: ...  # noqa: D102
+    def whole(self, local: bool) -> list[bytes]: ...  # noqa: D102
+    def heard(self, datagrams: Collection[bytes]) -> None: ...  # noqa: D102
+    def lost(self, processes: Collection[bytes]) -> None: ...  # noqa: D102
+    def silent(self) -> None: ...  # noqa: D102
+    def back(self) -> None: ...  # noqa: D102
 
 
 class Registering:
