@@ -6,7 +6,6 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-
 if TYPE_CHECKING:
     from . import _lane as c
 
@@ -14,6 +13,7 @@ LIMIT = 1 << 16
 """Bytes of the largest body that a lane carries."""
 
 
+def _choose() -> tuple[Any, str]:
     """A compiled module, or None; and what is to be said about that."""
     if os.environ.get("PZC_COMPILED", "1").lower() in ("0", "false", "no", "off"):
         return None, "plain Python: PZC_COMPILED turned the compiled lane off"
