@@ -83,11 +83,11 @@ if TYPE_CHECKING:
         urgent,
         watch,
     )
+    from .agents.notification import acknowledge
     from .delivery.cursor import Gap
     from .delivery.policies import Policy, block, drop, latest, mailbox
     from .pipeline.snapshot import tables
     from .protocol.keyring import Key, Keyring, Role
-    from .protocol.notification import acknowledge
     from .protocol.values import register_class
     from .transport.wire import Protocol
 
@@ -189,7 +189,7 @@ _HOMES = {
     "delivery.cursor": "Gap",
     "pipeline.snapshot": "tables",
     "protocol.keyring": "Key Keyring Role",
-    "protocol.notification": "acknowledge",
+    "agents.notification": "acknowledge",
     "protocol.values": "register_class",
     "transport.wire": "Protocol",
 }

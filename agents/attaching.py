@@ -11,8 +11,8 @@ from typing import Any
 
 from ..protocol.errors import LocalProtocolError, Refused
 from ..protocol.paths import Handle, from_wire
-from ..protocol.peer import Peer
 from ..transport.helpers import aside
+from ..transport.peer import Peer
 from ..transport.wire import Protocol
 from .client.answers import BatchOutcome
 from .client.described import Entry

@@ -14,14 +14,14 @@ from functools import partial
 from typing import Any
 
 from ..agents import Agent, Notification, Subscription
+from ..agents.reply import Reply
 from ..delivery.cursor import Cursor, Gap
 from ..delivery.interests import ALL
 from ..protocol.contents import as_table, ps_message, read_ps_message
 from ..protocol.errors import LocalProtocolError, MemberRefused, ReceiveTimeout
 from ..protocol.paths import parse, to_wire
-from ..protocol.peer import Peer
-from ..protocol.reply import Reply
 from ..protocol.shown import hint, plain
+from ..transport.peer import Peer
 from .members import known_names
 from .options import Commands, add_command, add_json, add_timeout, positive
 from .output import is_told, say, write, write_json

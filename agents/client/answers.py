@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, cast
 
 from ...protocol.contents import PS, as_list, is_word, read_ps_message, read_raised
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.reply import Reply
 from ...protocol.shown import shown
+from ..reply import Reply
 
 REMOTE = object()
 """Answer of a server to 'get' for a member that is not sent by value."""

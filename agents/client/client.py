@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 from ...discovery.records import Place
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, reply_of
 from ...transport.counters import Counters
 from ...transport.dealer_socket import TOLD_AFTER, TOLD_FOR
 from ...transport.exchange import UnixExchange
 from ...transport.executor import NO_THREAD, STALLED_CALLBACKS, Executor
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.wire import Protocol as Wire
+from ..reply import Reply, reply_of
 from .abort import STOPPED, AbortSignal
 from .exchanges import Exchanges
 from .heartbeat import Heartbeat

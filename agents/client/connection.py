@@ -25,11 +25,11 @@ from ...protocol.errors import CallTimeout, ProtocolError, RemoteProtocolError, 
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.link_messages import LinkMessage
 from ...protocol.message import Message
-from ...protocol.peer import Peer
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
 from ...transport.counters import Counters
 from ...transport.exchange import Exchange, Sealing, UnixExchange, refuse
 from ...transport.laned import exchange_of
+from ...transport.peer import Peer
 from ...transport.stream import Stream
 from ...transport.timers import LATE
 from ...transport.transport import Transport

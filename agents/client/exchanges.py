@@ -36,10 +36,10 @@ from ...protocol.errors import (
     StaleMessage,
 )
 from ...protocol.frames import PZC00, PZC01
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.counters import Counters
+from ...transport.peer import Peer
 from ...transport.wire import Protocol
+from ..reply import Reply, accepted, reply_of
 from . import inside
 from .abort import AbortSignal
 from .connection import Answer, Connection

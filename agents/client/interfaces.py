@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply
+from ...transport.peer import Peer
+from ..reply import Reply
 from .abort import AbortSignal
 from .heartbeat import Heartbeat
 

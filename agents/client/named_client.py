@@ -10,11 +10,11 @@ from typing import Any
 
 from ...discovery.records import Entry, Place
 from ...protocol.errors import AgentClosed, PeerLost, PzcError
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted
 from ...transport import endpoints
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.timers import checked_wait
+from ..reply import Reply, accepted
 from .client import LOOK_FOR, Client, Found
 from .dialling import Meet, dial
 from .terms import checked_target

@@ -19,9 +19,9 @@ from ...protocol.contents import as_list, as_table, shown
 from ...protocol.errors import PeerLost, RemoteError, RemoteProtocolError
 from ...protocol.exceptions import text_of
 from ...protocol.frames import PZC00
-from ...protocol.notification import Notification
-from ...protocol.operations import OPERATIONS
+from ..notification import Notification
 from ..notifications.subscription import Subscription
+from ..operations import OPERATIONS
 from .interfaces import Served
 from .pending import PendingCall
 

@@ -34,12 +34,12 @@ from ...protocol.contents import as_table, read_ps_message
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SerializeError, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.message import Message
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted, reply_of
 from ...protocol.values import TRAVELLING
 from ...transport.inherited import Stays
+from ...transport.peer import Peer
 from ...transport.threads import Future
 from ...transport.transport import Disconnected
+from ..reply import Reply, accepted, reply_of
 from . import answers
 from .interfaces import Served
 from .interrupts import interrupted, outcome

@@ -31,13 +31,13 @@ import zmq
 
 from ...protocol.errors import AgentClosed, LocalLimit, PeerLost, PzcError
 from ...protocol.message import Message
-from ...protocol.peer import Peer
-from ...protocol.reply import reply_of
 from ...transport.counters import Counters
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.threads import Condition
 from ...transport.timers import LATE, Timer
 from ...transport.watch import LINGER_MS
+from ..reply import reply_of
 from .connection import RUNNING, Sealed, is_running
 from .heartbeat import Heartbeat
 from .many import WORTH_IT, Transport, UnixTransport, ZmqTransport

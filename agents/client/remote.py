@@ -13,12 +13,12 @@ from ...delivery.policies import Policy
 from ...discovery.records import Place
 from ...protocol.contents import as_list, ps_message
 from ...protocol.frames import PZC00
-from ...protocol.notification import Callback
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted, reply_of
+from ...transport.peer import Peer
 from ...transport.wire import Protocol
+from ..notification import Callback
 from ..notifications.subscription import Subscription
+from ..reply import Reply, accepted, reply_of
 from ..signals import Slot
 from . import answers, described, originals
 from .described import About, Entry

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from ...protocol.errors import OperationRefused, SerializeError, SerializerRefused
 from ...protocol.paths import Path, text, to_wire
-from ...protocol.references import replaced
 from ...protocol.values import PLAIN
+from ..references import replaced
 
 Convert = Callable[[object], object]
 

@@ -13,13 +13,13 @@ from ...discovery.records import Place
 from ...protocol.contents import PS
 from ...protocol.errors import AgentClosed, LockLost, Refused, SerializeError, SerializerRefused
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, reply_of
 from ...protocol.shown import shown
 from ...protocol.values import TRAVELLING
 from ...transport import wire
+from ...transport.peer import Peer
 from ..naming.follower import Follower
 from ..notifications.subscription import Subscription
+from ..reply import Reply, reply_of
 from . import answers
 from .abort import AbortSignal
 from .connection import Answer

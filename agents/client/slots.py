@@ -9,10 +9,10 @@ from functools import partial
 
 from ...delivery.policies import Policy, drop
 from ...protocol.errors import AgentClosed
-from ...protocol.notification import Notification
 from ...transport.executor import STALLED_CALLBACKS, Executor
 from ...transport.helpers import aside
 from ...transport.loop import Loop
+from ..notification import Notification
 from ..notifications.subscription import Subscription
 from ..signals import Connected, Slot, SlotList, check_slot
 

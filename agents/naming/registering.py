@@ -34,12 +34,12 @@ from ...discovery.datagrams import MAX_DATAGRAM
 from ...discovery.directory import NAMES_HELD
 from ...protocol.contents import as_list
 from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply
 from ...transport import helpers, wire
 from ...transport.counters import Counters
 from ...transport.loop import Loop, Timer
+from ...transport.peer import Peer
 from ..client.client import Client
+from ..reply import Reply
 from .connections import Connections
 
 logger = logging.getLogger("pzc.registry")

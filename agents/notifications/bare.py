@@ -16,7 +16,7 @@ import time
 
 from ...protocol.errors import CallTimeout, PeerLost
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
+from ...transport.peer import Peer
 from ...transport.socket_type import socket_type
 from ...transport.wire import Protocol
 from ..client.client import Client, Found

@@ -31,13 +31,13 @@ from ...protocol.errors import ProtocolError, SignatureError
 from ...protocol.frames import PZC01, Kind
 from ...protocol.memo import Memo
 from ...protocol.message import Facts
-from ...protocol.notification import Notification
-from ...protocol.peer import Peer
 from ...protocol.shown import printable
 from ...protocol.window import KNOWN_SERIES, ReplayWindow, SeenSignatures, SenderKey
 from ...transport.counters import Counters
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.wire import Protocol
+from ..notification import Notification
 from .callbacks import start, start_here
 from .declared import withdrawn
 from .filters import ANY, MARK_TOPIC

@@ -39,9 +39,9 @@ from typing import TYPE_CHECKING, Any, cast
 from ...delivery.policies import Inbox
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.lazily import Lazily
-from ...protocol.notification import Callback, Notification
 from ...transport import loops
 from ...transport.executor import CALLBACK_TURN, NO_THREAD, QUICK_CALL, QUICK_PROOFS, Divisible, Executor
+from ..notification import Callback, Notification
 from ..server.coroutines import Coroutines
 from .links.arrivals import Arrival
 

@@ -16,13 +16,13 @@ from ...discovery.names import is_pattern, type_name
 from ...discovery.records import Place
 from ...protocol.errors import ConfigError, PeerLost, PolicyRefused, UnknownName
 from ...protocol.frames import check_topic
-from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ...transport.settings import TRANSPORTS
 from ..client.named_client import NamedClient
 from ..naming.follower import follow
 from ..naming.naming import Naming
 from ..naming.watching import Watching
+from ..notification import Notification
 from ..signals import is_awaited
 from .callbacks import Awaiting, Runs
 from .columns import Sink

@@ -24,8 +24,8 @@ from contextlib import nullcontext, suppress
 from ...delivery.cursor import Cursor, Cursors, Gap
 from ...protocol.errors import SubscriptionClosed
 from ...protocol.link_messages import MAX_ITEMS, Loss
-from ...protocol.notification import Notification
-from ...protocol.peer import Peer
+from ...transport.peer import Peer
+from ..notification import Notification
 from .callbacks import start
 from .columns import Missed
 from .filters import ANY

@@ -30,10 +30,10 @@ from typing import Any, cast
 from ...delivery.policies import Policy
 from ...protocol.errors import AgentClosed, CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
 from ...protocol.frames import PZC01
-from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
+from ...transport.peer import Peer
 from ...transport.settings import Settings
 from ...transport.wire import Protocol
 from ..client.client import Client

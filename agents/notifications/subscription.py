@@ -23,9 +23,9 @@ from ...delivery.cursor import Gap, gaps_of
 from ...delivery.policies import UNREAD, Inbox, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ProtocolError, Refused
-from ...protocol.notification import Callback, Notification
 from ...protocol.shown import printable
 from ...transport.inherited import forked_since, forks
+from ..notification import Callback, Notification
 from .callbacks import Runs
 from .keys import Keys, every
 from .links import inside

@@ -10,7 +10,7 @@ from ...protocol.contents import RETURN, SEQUENCES, as_text, is_raised
 from ...protocol.errors import CallCancelled, MemberRefused, Refused
 from ...protocol.exceptions import text_of
 from ...protocol.msgpack import ATOMS
-from ...protocol.operations import CALL
+from ..operations import CALL
 from .audit import Audit, CallRecord
 from .call import Call
 

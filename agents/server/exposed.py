@@ -25,14 +25,15 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, cast
 
-from ...protocol import operations, paths
+from ...protocol import paths
 from ...protocol.contents import PS, RETURN, SEQUENCES, calls_of, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
-from ...protocol.operations import CALL, EMIT, GET, OPERATIONS
 from ...protocol.paths import Handle, Path, Step
-from ...protocol.references import Reference, replaced
 from ...protocol.values import PLAIN, TRAVELLING, first_reference, is_class_of_values
+from .. import operations
+from ..operations import CALL, EMIT, GET, OPERATIONS
+from ..references import Reference, replaced
 from . import members
 from .answers import Answers, Message, by_value
 from .call import NO_TABLE, Call

@@ -22,7 +22,6 @@ import numpy as np
 import pandas as pd
 import pint
 
-import pzc
 from pzc.protocol import serializers
 from pzc.protocol.errors import DecodeError, SerializerRefused
 
@@ -84,7 +83,7 @@ def peak() -> int:
 
 def main(seed: int, seconds: float) -> None:
     """Decode until the time is over."""
-    chance, valid = random.Random(seed), contents()  # noqa: S311
+    chance, valid = random.Random(seed), contents()
     for name, raw in valid:
         serializers.decode(name, raw, trusted=False)
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pzc.protocol.operations import OPERATIONS, fits
+from pzc.agents.operations import OPERATIONS, fits
 
 NUMBERS, TABLE = [3, 1, 2], {"a": 1, "b": 2}
 

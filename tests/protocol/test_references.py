@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from pzc.agents.references import Reference, reference, replaced
 from pzc.protocol import serializers
 from pzc.protocol.errors import DecodeError
 from pzc.protocol.paths import Handle, Path
-from pzc.protocol.references import Reference, reference, replaced
 
 PATHS: list[Path] = [
     (), ("ch1",), ("channels", (0,), "off"), ("channels", (None, 2, None)), ("limits", ("low",)),

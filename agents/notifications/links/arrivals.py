@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from ....delivery.receipts import Receipts, Report
 from ....protocol.errors import ProtocolError
-from ....protocol.notification import Notification
+from ...notification import Notification
 
 Make = Callable[[], Notification]
 

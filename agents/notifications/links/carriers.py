@@ -13,12 +13,12 @@ from time import monotonic
 
 from ....protocol.errors import CallTimeout, PeerLost
 from ....protocol.link_messages import Report
-from ....protocol.peer import Peer
 from ....transport import loops
 from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.endpoints import is_direct
 from ....transport.loop import Loop
+from ....transport.peer import Peer
 from ....transport.wire import Protocol
 from ...client.client import Client
 from . import inside

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 
 from ....protocol.errors import PeerLost, PzcError
 from ....protocol.link_messages import LinkMessage, Notify, Open
-from ....protocol.notification import Notification
-from ....protocol.peer import Peer
+from ....transport.peer import Peer
 from ....transport.tables import Offers
 from ....transport.threads import Future
+from ...notification import Notification
 from .reader_transports import News, Received, opened
 from .reception import Reception
 

@@ -21,15 +21,15 @@ from ....protocol import buffers, serializers
 from ....protocol.contents import error_of
 from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ....protocol.link_messages import Body, Ended, Loss, Notify, Row, Run
-from ....protocol.notification import Notification
-from ....protocol.peer import Peer
 from ....protocol.serializers import FRAMES
 from ....protocol.shown import printable
 from ....shm.views import INTRODUCED, Mapped
 from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.endpoints import DECODE_LATER
+from ....transport.peer import Peer
 from ....transport.wire import Protocol
+from ...notification import Notification
 from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription

@@ -23,8 +23,8 @@ from ....protocol.link_messages import (
     LinkMessage,
     Run,
 )
-from ....protocol.notification import Notification
-from ....protocol.peer import Peer
+from ....transport.peer import Peer
+from ...notification import Notification
 from ..subscription import Subscription
 from .reader_transports import ReaderTransport, expected
 from .roster import LinkShare, Roster

@@ -32,11 +32,11 @@ from ....delivery.liveness import Liveness
 from ....protocol import limits
 from ....protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClosed
 from ....protocol.link_messages import Close, LinkMessage, Notify, Open, Opened, Report
-from ....protocol.notification import Notification
-from ....protocol.peer import Peer
+from ....transport.peer import Peer
 from ....transport.threads import Future, waited
 from ....transport.timers import until_next
 from ....transport.wire import Protocol
+from ...notification import Notification
 from .. import receiver
 from ..subscription import Subscription
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers

@@ -25,12 +25,12 @@ from msgspec.structs import force_setattr
 from ....protocol.errors import ProtocolError
 from ....protocol.frames import Kind
 from ....protocol.link_messages import Body, Notify, Row, Run
-from ....protocol.notification import Notification, Receipt
-from ....protocol.peer import Peer
 from ....protocol.records import Opener
 from ....protocol.signing import Suite
 from ....transport.counters import Counters
+from ....transport.peer import Peer
 from ....transport.wire import Protocol
+from ...notification import Notification, Receipt
 from ..columns import Burst, Sink
 from .arrivals import Arrival, HeldArrivals, Make
 from .intake import Decoded, Handed, Intake, OnNews

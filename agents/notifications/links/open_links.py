@@ -28,8 +28,8 @@ from typing import Any
 
 from ....protocol.errors import CallTimeout, PolicyRefused, Refused, SubscriptionClosed
 from ....protocol.frames import PZC01
-from ....protocol.peer import Peer
 from ....transport.descriptors import Starved
+from ....transport.peer import Peer
 from ....transport.tables import Table
 from ....transport.threads import acquired
 from ....transport.wire import Protocol

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 from ....delivery.claim_queue import ClaimQueue
 from ....delivery.claims import Claim, Sent
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
-from ....protocol.peer import MOST_TYPES
 from ....protocol.records import Record
 from ....shm.ring import Ring
 from ....shm.views import INTRODUCED
+from ....transport.peer import MOST_TYPES
 from .published import Published
 from .transports import Transport
 

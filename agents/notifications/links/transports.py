@@ -18,9 +18,9 @@ from typing import Protocol
 
 from ....protocol.link_codec import encode
 from ....protocol.link_messages import Notify
-from ....protocol.notification import Notification
 from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
+from ...notification import Notification
 from ...server.call import Call
 from .inside import Inside
 from .published import Published

@@ -166,7 +166,7 @@ def test_a_reference_that_is_forged_as_a_dataclass_reaches_nothing_private() -> 
     bench = Bench()
     with Server(bench, protocol=Protocol("")) as server:
         fields = {"agent_id": server.agent_id, "path": ["_secret"], "held": None}
-        send(server, pack(call(kind("dataclass", ["pzc.protocol.references.Reference", fields]))), "msgpack")
+        send(server, pack(call(kind("dataclass", ["pzc.agents.references.Reference", fields]))), "msgpack")
         send(server, pack(call(kind("reference", f"{server.agent_id} _secret"))), "msgpack")
     assert "of the bench" not in bench.given
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol, cast
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from .errors import ConfigError, LocalProtocolError
+from ..protocol.errors import ConfigError, LocalProtocolError
 
 
 class Tally(Protocol):

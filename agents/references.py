@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from . import kinds, paths
-from .errors import DecodeError, PzcError
-from .paths import Path
+from ..protocol import kinds, paths
+from ..protocol.errors import DecodeError, PzcError
+from ..protocol.paths import Path
 
 _MAX_ID = 64
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-from .contents import read_refusal
-from .errors import PzcError
-from .message import Message
+from ..protocol.contents import read_refusal
+from ..protocol.errors import PzcError
+from ..protocol.message import Message
 
 
 class Reply(NamedTuple):

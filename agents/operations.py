@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
 
-from . import paths
-from .errors import OperationRefused
-from .lazily import numpy_kind
-from .shown import shown
-from .values import PLAIN
+from ..protocol import paths
+from ..protocol.errors import OperationRefused
+from ..protocol.lazily import numpy_kind
+from ..protocol.shown import shown
+from ..protocol.values import PLAIN
 
 CALL = "__call__"
 EMIT = "emit"

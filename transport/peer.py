@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from .contents import as_list, is_word
-from .frames import PZC00
+from ..protocol.contents import as_list, is_word
+from ..protocol.frames import PZC00
 
 MOST_TYPES = 10_000
 """Topics of one publisher whose type is remembered."""
