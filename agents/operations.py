@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
 
 from ..protocol import paths
-from ..protocol.errors import OperationRefused
+from ..protocol.contents import as_list
+from ..protocol.errors import OperationRefused, RemoteProtocolError
 from ..protocol.lazily import numpy_kind
 from ..protocol.shown import shown
 from ..protocol.values import PLAIN
@@ -148,3 +149,29 @@ def only_looks(name: str, thing: object, by_item: bool) -> bool:
     if name not in (ITER, CONTAINS) or (name == CONTAINS and hasattr(kind, "__contains__")):
         return not (of := OPERATIONS[name].of) or isinstance(thing, of)
     return not hasattr(kind, "__next__") and (by_item or hasattr(kind, "__len__"))
+
+
+BATCH_CALLS = 10_000
+"""Calls of one batch."""
+
+
+def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Action and options of each call of a batch.
+
+    Raises:
+        RemoteProtocolError: when it is no batch.
+    """
+    told = options.get("calls")
+    calls = as_list(told)
+    if not isinstance(told, list | tuple) or len(calls) > BATCH_CALLS:
+        raise RemoteProtocolError(f"a batch has a list of at most {BATCH_CALLS} calls")
+    found: list[tuple[str, dict[str, Any]]] = []
+    for call in calls:
+        pair = as_list(call)
+        if list(map(type, pair)) != [str, dict]:
+            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
+        action, given = pair
+        if action == "batch":
+            raise RemoteProtocolError("a batch has no batches inside")
+        found.append((action, given))
+    return found

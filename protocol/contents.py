@@ -1,31 +1,7 @@
 """Contents with a meaning of their own: handshake, refusals, and the Proxy-Server protocol.
 
-::
-
-    request                                          reply
-    {"pzc": "hello", "challenge": hex, "answer": hex}  {"pzc": "hello", "challenge": same, "nonce": hex, ...}
-    {"pzc": "placed", "mark": hex, "topic": topic}   {"pzc": "placed", "epoch": n, "last": n}
-    {"pzc": "future", "id": call id}                 the call's answer, or ("PSMessage", "pending", ...)
-    {"pzc": "cancel", "id": call id}                 {"pzc": "cancel", "state": removed | told | unknown}
-    {"pzc": "drop", "id": stream id}                 {"pzc": "drop"}
-    {"pzc": "lock", "token": text, "ttl": s, ...}    {"pzc": "lock", "owner": label}, or refused after "wait"
-    {"pzc": "unlock", "token": text}                 {"pzc": "unlock", "held": bool}; with "given_up":
-                                                     True the token gets the lock no more
-    {"pzc": "alive"}                                 {"pzc": "alive"}, late: a sign of life in both directions
-    anything                                         ("PZCError", {"code": class name, "text": text})
-    ("PSMessage", action, options)                   ("PSMessage", action, options)
-
-Calls, beside the original's actions::
-
-    action, options                                  reply
-    "batch", {"calls": [[action, options], ...]}     "batch", {"results": [...], "raised": error or None}
-    "exec" of a generator method                     "stream", {"id": stream id}
-    "next", {"id": stream id}                        "items", {"items": [one], "done": bool, "raised": ...}
-    any, with "lock": token                          as without; the call relies on that lock
-    any, with "oneway": True                         none
-
-The first two are the only ones allowed without the receiver's agent id under the signature: they
-change nothing at the receiver. Handshake and refusals are JSON, so that every peer can read them.
+``docs/wire.md`` lists them. ``hello`` and ``placed`` alone are allowed without the receiver's agent id under
+the signature, because they change nothing there. Handshake and refusals are JSON, so that every peer reads them.
 """
 
 from __future__ import annotations
@@ -35,14 +11,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from . import errors, exceptions, serializers
-from .errors import LockedBy, PzcError, RemoteError, RemoteProtocolError
+from .errors import LockedBy, PzcError, RemoteError
 from .exceptions import MOST, text_of
 from .frames import PZC00
 from .kinds import qualified
 from .shown import plain, shown
-
-BATCH_CALLS = 10_000
-"""Calls of one batch."""
 
 PS = "PSMessage"
 RETURN = "return"
@@ -131,28 +104,6 @@ def as_table(content: object) -> dict[str, Any]:
 def as_list(content: object) -> Sequence[Any]:
     """A list or tuple of a peer's as it is; an empty one for anything else."""
     return cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
-
-
-def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Action and options of each call of a batch.
-
-    Raises:
-        RemoteProtocolError: when it is no batch.
-    """
-    told = options.get("calls")
-    calls = as_list(told)
-    if not isinstance(told, list | tuple) or len(calls) > BATCH_CALLS:
-        raise RemoteProtocolError(f"a batch has a list of at most {BATCH_CALLS} calls")
-    found: list[tuple[str, dict[str, Any]]] = []
-    for call in calls:
-        pair = as_list(call)
-        if list(map(type, pair)) != [str, dict]:
-            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
-        action, given = pair
-        if action == "batch":
-            raise RemoteProtocolError("a batch has no batches inside")
-        found.append((action, given))
-    return found
 
 
 def as_text(value: object) -> str:

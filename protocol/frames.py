@@ -133,36 +133,6 @@ def close_header(opening: bytes, sequence: int | str, key: str) -> bytes:
     return header
 
 
-def check_topic(topic: object) -> str:
-    """A topic, as it can be sent.
-
-    Raises:
-        LocalProtocolError: for what is no text, or cannot be UTF-8.
-    """
-    if not isinstance(topic, str):
-        raise LocalProtocolError(f"nothing can be published as topic {topic!r:.60}")
-    try:
-        topic.encode()
-    except UnicodeEncodeError as exc:
-        raise _not_utf8(exc) from None
-    return topic
-
-
-def check_key(key: object) -> str:
-    """What a notification is about, as it can be sent.
-
-    Raises:
-        LocalProtocolError: for what is no text, cannot be UTF-8, or has over 2048 characters.
-    """
-    if not isinstance(key, str):
-        raise LocalProtocolError(f"{key!r:.100} of type {type(key).__name__} is no key: expected a string")
-    if len(key) > MAX_HEADER:
-        raise LocalProtocolError(f"the key {key!r:.60} has {len(key)} characters, the limit is {MAX_HEADER}")
-    if not key.isascii():
-        _quoted(key)
-    return key if type(key) is str else str.__str__(key)
-
-
 def open_header(dialect: str, sender: str, topic: str) -> bytes:
     """All of a header that messages of one sender and topic share; errors as `format_header`."""
     if "+" in sender:

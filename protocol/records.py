@@ -34,9 +34,6 @@ _MSGID_SIZE = 45
 Frames = tuple[bytes, bytes, Body, bytes, bytes]
 """Header, serializer, content, message id, signature."""
 
-BESIDE = 224
-"""Bytes of a record's frames beside content, topic and key, at most."""
-
 
 class Record(Struct, eq=False, gc=False):
     """A notification that is sealed when it goes, the same for all that it goes to.
@@ -128,11 +125,6 @@ class Records:
                 record.content, record.signature = content, tag.join(self._sealer.mark)
                 record.msgid = msgid
         return header
-
-
-def size_beside(topic: str, key: str) -> int:
-    """Bytes of a record's frames beside its content, at most; of a topic or key that is not ASCII, about."""
-    return BESIDE + len(topic) + 3 * len(key)
 
 
 # --- the reader's side -------------------------------------------------------------------------------------

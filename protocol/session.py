@@ -3,15 +3,6 @@
 It makes and takes PZC01 requests and replies of every serializer, suite and size. What is the same for all of
 them is worked out once: a small one costs few functions to seal and to open. It knows no clock, no socket.
 
-::
-
-    frame         constant                                     differs
-    0 header      of a request; of a reply all but its own id  own id
-    1 serializer                                               name
-    2 content                                                  all
-    3 message id  epoch                                        time, counter
-    4 signature   suite and key id                             tag
-
 States of what is received. A *bound* connection has a binding, which stands behind both agent ids under every
 signature (``/nonce`` over a Unix socket), so nothing said elsewhere holds there::
 

@@ -15,7 +15,6 @@ from ...delivery.throttle import Throttle
 from ...discovery.names import is_pattern, type_name
 from ...discovery.records import Place
 from ...protocol.errors import ConfigError, PeerLost, PolicyRefused, UnknownName
-from ...protocol.frames import check_topic
 from ...transport.executor import Executor
 from ...transport.settings import TRANSPORTS
 from ..client.named_client import NamedClient
@@ -26,7 +25,7 @@ from ..notification import Notification
 from ..signals import is_awaited
 from .callbacks import Awaiting, Runs
 from .columns import Sink
-from .keys import checked
+from .keys import check_topic, checked
 from .merged import Make, Merged
 from .subscribing import OnClose, Subscribing
 from .subscription import Callback, Subscription

@@ -16,7 +16,6 @@ from time import monotonic, time_ns
 from msgspec import Struct
 
 from ...protocol.errors import LocalProtocolError
-from ...protocol.frames import check_topic
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
@@ -24,6 +23,7 @@ from .broadcast import Broadcast, over
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC, Voice
 from .heartbeat import BEAT_TOPIC
+from .keys import check_topic
 from .links.publication import Publication, Route
 from .links.published import Published
 from .links.subscribers import Subscribers

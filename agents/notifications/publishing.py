@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...delivery.policies import Policy
 from ...protocol.errors import ConfigError
-from ...protocol.frames import check_key, check_topic
 from ...protocol.records import Records
 from ...transport.counters import Counters
 from ...transport.executor import Executor, InOrder
@@ -21,6 +20,7 @@ from ..server.control import Word
 from ..server.replies import Replies
 from .broadcast import Broadcast
 from .declared import withdrawn
+from .keys import check_key, check_topic
 from .links import farewell, inside
 from .links.linking import Linking
 from .links.loans import lend

@@ -26,13 +26,13 @@ from functools import partial
 from typing import Any, cast
 
 from ...protocol import paths
-from ...protocol.contents import PS, RETURN, SEQUENCES, calls_of, shown
+from ...protocol.contents import PS, RETURN, SEQUENCES, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.values import PLAIN, TRAVELLING, first_reference, is_class_of_values
 from .. import operations
-from ..operations import CALL, EMIT, GET, OPERATIONS
+from ..operations import CALL, EMIT, GET, OPERATIONS, calls_of
 from ..references import Reference, replaced
 from . import members
 from .answers import Answers, Message, by_value

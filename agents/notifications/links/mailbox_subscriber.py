@@ -24,7 +24,7 @@ from ....delivery.policies import KEEP
 from ....protocol import limits
 from ....protocol.link_messages import Run
 from ....protocol.message import Identity
-from ....protocol.records import Record, Records, size_beside
+from ....protocol.records import Record, Records
 from ....protocol.shown import printable
 from ....shm.ring import Ring
 from .packing import Batch, MailPacking
@@ -33,6 +33,10 @@ from .topics import Wanted
 
 FETCHING = 0.25
 """Seconds since it was last heard for which a reader is taken to fetch on."""
+
+
+_BESIDE = 224
+"""Bytes of a record's frames beside content, topic and key, at most."""
 
 
 class MailboxSubscriber(Subscriber):
@@ -128,7 +132,7 @@ class MailboxSubscriber(Subscriber):
         """Keep a message that has its number, for its claims."""
         topic, key, size = record.topic, record.key, len(record.body)
         if self.signs:
-            size += size_beside(topic, key)
+            size += _BESIDE + len(topic) + 3 * len(key)
         self.queue.put(record, topic, key, record.number, size, claims, now)
 
     def fetches(self, now: float) -> bool:
