@@ -93,7 +93,7 @@ def _more(error: BaseException, levels: int) -> bytes:
     ]
     members = [write(each, levels) for each in error.exceptions] if group and levels > 0 else []
     kept = (
-        [text_of(error)]
+        [_kept(BaseExceptionGroup.message.__get__(error))]
         if group
         else [_kept(arg) for arg in cast("tuple[object, ...]", args)[: MOST // _ITEM]]
     )
