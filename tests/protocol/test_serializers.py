@@ -142,6 +142,14 @@ def test_numbers_in_the_head_that_do_not_fit_are_refused(name: str, at: int, val
         decode(name, frame, trusted=True)
 
 
+def test_a_frame_has_as_many_buffers_as_a_receiver_takes() -> None:
+    arrays = [np.zeros(1, "u1")] * (buffers.MOST + 1)
+    assert len(decode("arrays", encode("arrays", arrays), trusted=False)) == len(arrays)
+    many = buffers.FIXED.pack(buffers.MAGIC, buffers.MOST + 1, 1) + bytes(8 * buffers.MOST + 8) + b"\xc0"
+    with pytest.raises(DecodeError, match="too many"):
+        decode("arrays", many, trusted=False)
+
+
 def test_bytes_between_buffers_are_refused() -> None:
     frame = bytearray(buffers.write(b"\xc0", [memoryview(b"x")]))
     frame[-2] = 1
