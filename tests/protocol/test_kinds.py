@@ -11,7 +11,6 @@ import zoneinfo
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -152,12 +151,7 @@ def test_a_scalar_comes_back(array: Any) -> None:
     ids=["by columns", "with steps", "empty", "of no dimension"],
 )
 def test_an_array_of_any_layout_comes_back(name: str, array: Any) -> None:
-    back = decode(name, encode(name, array), trusted=False)
-    assert same(back, array)
-    assert (
-        back.flags.f_contiguous == np.ascontiguousarray(array, like=array).flags.f_contiguous
-        or array.ndim > 1
-    )
+    assert same(decode(name, encode(name, array), trusted=False), array)
 
 
 @every_name
@@ -255,11 +249,6 @@ def test_no_module_is_imported_for_a_name() -> None:
     with pytest.raises(SerializerRefused):
         kinds.read("enum", ["turtle.Mode", []])
     assert kinds.loaded("turtle.Turtle") is None
-
-
-def test_a_kind_is_one_extension_with_its_name() -> None:
-    raw = encode("msgpack", {1})
-    assert msgspec.msgpack.decode(raw) == msgspec.msgpack.Ext(1, msgspec.msgpack.encode(["set", [1]]))
 
 
 def _arrow(column: Any) -> bytes:

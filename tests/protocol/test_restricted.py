@@ -157,9 +157,3 @@ def test_altered_bytes_give_data_or_an_error_of_ours(sample: bytes, data: st.Dat
         raw = raw or bytearray(b".")
     with suppress(DecodeError, SerializerRefused):
         loads(raw)
-
-
-@given(st.binary(max_size=60))
-def test_noise_gives_data_or_an_error_of_ours(raw: bytes) -> None:
-    with suppress(DecodeError, SerializerRefused):
-        loads(raw)
