@@ -36,6 +36,9 @@ FIXED = struct.Struct("<4sIQ")
 LARGE = 1 << 16
 """Buffers of together more than this many bytes are worth a frame of their own making."""
 
+MOST = 1 << 16
+"""Buffers of a frame, each of which costs its receiver more than an empty one costs its sender."""
+
 _HUGE = 1 << 22
 """Bytes that take half a millisecond to copy, in which other threads may run."""
 
@@ -55,7 +58,7 @@ class Outside(list[memoryview]):
     def takes(self, view: memoryview) -> bool:
         """Keep a buffer that does not go into the body; return whether it was kept."""
         self.seen += view.nbytes
-        if self.seen <= LARGE and not view.readonly:
+        if (self.seen <= LARGE and not view.readonly) or len(self) >= MOST:
             return False
         self.append(view)
         return True
@@ -114,8 +117,8 @@ def split(data: Data) -> tuple[memoryview, list[memoryview]]:
         raise DecodeError(f"a frame of {len(frame)} bytes is too short for buffers")
     magic, count, size = FIXED.unpack_from(frame)
     offset = FIXED.size + 8 * count
-    if magic != MAGIC or offset + size > len(frame):
-        raise DecodeError("not a frame of buffers, or a truncated one")
+    if magic != MAGIC or offset + size > len(frame) or count > MOST:
+        raise DecodeError("not a frame of buffers, a truncated one, or one of too many")
     lengths: tuple[int, ...] = struct.unpack_from(f"<{count}Q", frame, FIXED.size)
     body = frame[offset : offset + size]
     offset += size

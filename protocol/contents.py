@@ -1,7 +1,7 @@
 """Contents with a meaning of their own: handshake, refusals, and the Proxy-Server protocol.
 
 ``docs/wire.md`` lists them. ``hello`` and ``placed`` alone are allowed without the receiver's agent id under
-the signature, because they change nothing there. Handshake and refusals are JSON, so that every peer reads them.
+the signature, because they change nothing there. Handshake and refusals are JSON: every peer reads them.
 """
 
 from __future__ import annotations
