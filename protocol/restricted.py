@@ -6,7 +6,7 @@ cost much is refused before anything is built::
 
     refused                              because
     a memo index above the opcodes       the memo is an array as long as its highest index
-    fetching a container a second time   twenty lists of two references each unfold to a million parts
+    fetching a list, tuple, dict or set  twenty lists of two references each unfold to a million parts
     fetching more than `FETCHED` of text what is made of a text, such as bytes, is a copy each time
     BUILD, EXT, PERSID, DUP, INST, OBJ   they set attributes, or name what stands elsewhere
     more than `COSTLY` tuples, objects and large integers
@@ -24,6 +24,7 @@ import pickle
 import pickletools
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from itertools import chain, islice
 from typing import Any, cast
 
 from .errors import DecodeError, SerializerRefused
@@ -75,7 +76,7 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _check(raw: bytes) -> None:
-    stored: list[int] = []  # by memo index: length of the scalar there, or -1 for a container
+    stored: list[int] = []  # by memo index: length of what is there, or -1 for a container
     before, length, costly, fetched, end = "", 0, 0, 0, 0
     for number, (opcode, arg, position) in enumerate(pickletools.genops(raw)):
         name, end = opcode.name, cast("int", position)
@@ -86,7 +87,8 @@ def _check(raw: bytes) -> None:
             if not 0 <= index <= number:
                 raise DecodeError(f"memo index {index} in a pickle of {number} opcodes so far")
             stored += [-1] * (index + 1 - len(stored))
-            stored[index] = length if before in _SCALARS else -1
+            # What REDUCE has made, such as bytes or a date, may hold all that came before.
+            stored[index] = length if before in _SCALARS else end + fetched if before == "REDUCE" else -1
         elif name in _FETCH:
             index = int(cast("Any", arg))
             if index >= len(stored) or stored[index] < 0:
@@ -111,10 +113,12 @@ def check_levels(content: object) -> None:
     """
     level: list[object] = [content]
     for _ in range(LEVELS):
-        level = [part for each in level for part in _parts(each)]
+        level = list(islice(chain.from_iterable(map(_parts, level)), OPCODES + 1))
         if not level:
             return
-    raise DecodeError(f"the content is nested more than {LEVELS} deep")
+        if len(level) > OPCODES:
+            break
+    raise DecodeError(f"the content is nested more than {LEVELS} deep, or has more than {OPCODES} parts")
 
 
 def _parts(value: Any) -> Iterable[object]:
@@ -160,7 +164,8 @@ _NAMES: dict[str, Any] = {
     "builtins.complex": complex,
     **{
         f"{kind.__module__}.{kind.__name__}": _of_items(kind)
-        for kind in (bytes, bytearray, set, frozenset, collections.OrderedDict, collections.deque)
+        # No frozenset: two equal ones that hold others in many places take for ever to compare.
+        for kind in (bytes, bytearray, set, collections.OrderedDict, collections.deque)
     },
     **{
         f"datetime.{kind.__name__}": kind
