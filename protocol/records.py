@@ -144,7 +144,6 @@ class Opener:
         self._openings: Memo[str, bytes] = Memo()
         self._epoch = b"%08x" % epoch
         self._key_id = key_id.encode()
-        self._time = -1, b""
 
     def frames(self, topic: str, row: Row) -> Frames:
         """The five frames of a row, as the publisher signed them; the signature is not verified.
@@ -153,10 +152,7 @@ class Opener:
             RemoteProtocolError: when id or signature are not of this sender, epoch, time and key.
         """
         msgid, signature = row.msgid, row.signature
-        ms, prefix = self._time
-        if row.sent_ms != ms:
-            prefix = _prefix(row.sent_ms)
-            self._time = row.sent_ms, prefix
+        prefix = b"urn:uuid:%08x-%04x-8" % (row.sent_ms >> 16, row.sent_ms & 0xFFFF)
         if not (len(msgid) == _MSGID_SIZE and msgid.startswith(prefix) and msgid.endswith(self._epoch)):
             raise RemoteProtocolError(
                 f"message {row.number} of {topic[:80]!r} came with the id of another: {msgid[:60]!r}"
@@ -169,19 +165,11 @@ class Opener:
 
     def header(self, topic: str, row: Row) -> bytes:
         """Frame 0 of a row."""
-        opening = self._openings.get(topic)
-        if opening is None:
-            opening = self._opening(topic)
-            self._openings.keep(topic, opening)
-        return close_header(opening, row.number, row.key) if row.key else b"%b%d+" % (opening, row.number)
+        opening = self._openings.get(topic) or self._openings.keep(topic, self._opening(topic))
+        return close_header(opening, row.number, row.key)
 
     def _proves(self, signature: bytes) -> bool:
         if not self._key_id:
             return signature == b"\0"
         suite = Suite(signature[0]) if signature and signature[0] in TAG_SIZE else Suite.NONE
         return suite > 0 and signature[1 + TAG_SIZE[suite] :] == self._key_id
-
-
-def _prefix(sent_ms: int) -> bytes:
-    """How the id of a message of that time begins."""
-    return b"urn:uuid:%08x-%04x-8" % (sent_ms >> 16, sent_ms & 0xFFFF)

@@ -38,9 +38,6 @@ from .keyring import Key
 LARGE = 1 << 16
 """Content size in bytes above which nothing is joined, because copying costs more than calling twice."""
 
-BLOCK = 64
-"""Block size of SHA-256 in bytes; a key of more bytes is not prepared."""
-
 KEY_ID_SIZE = 8
 """Characters of a key id at the end of frame 4."""
 
@@ -112,16 +109,6 @@ def parties(kind: Kind, suite: Suite, key_id: str, receiver: str) -> Parties:
     """The covered bytes before and behind the lengths of the frames."""
     key, agent = key_id.encode(), receiver.encode()
     return struct.pack(">5sBBHH", b"PZC01", kind, suite, len(key), len(agent)), key + agent
-
-
-def hmac_pads(key: bytes) -> tuple[bytes, bytes]:
-    """What HMAC-SHA256 hashes before a message, and before the hash of that.
-
-    Args:
-        key: of at most `BLOCK` bytes.
-    """
-    block = key.ljust(BLOCK, b"\0")
-    return bytes(each ^ 0x36 for each in block), bytes(each ^ 0x5C for each in block)
 
 
 def covered(

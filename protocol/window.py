@@ -26,9 +26,6 @@ from itertools import islice
 from .errors import ReplayedMessage
 from .memo import keep_recent
 
-KNOWN_SERIES = 4096
-"""Topics, each of one publisher in one serializer, that are remembered; then it begins anew."""
-
 SENDERS_PER_KEY = 4096
 """Starts of agents that one key may sign for, of which an agent remembers what it has accepted."""
 

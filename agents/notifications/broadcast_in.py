@@ -32,7 +32,7 @@ from ...protocol.frames import PZC01, Kind
 from ...protocol.memo import Memo
 from ...protocol.message import Facts
 from ...protocol.shown import printable
-from ...protocol.window import KNOWN_SERIES, ReplayWindow, SeenSignatures, SenderKey
+from ...protocol.window import ReplayWindow, SeenSignatures, SenderKey
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.peer import Peer
@@ -54,6 +54,8 @@ BURST = 256
 
 TOGETHER = 8 << 20
 """Bytes after which they are handed on: far fewer than an inbox takes, so that quick callbacks get all."""
+
+_KNOWN_SERIES = 4096  # topics, each of one publisher in one serializer, that are remembered
 
 
 @dataclass
@@ -255,7 +257,7 @@ class BroadcastIn:
             [share for share in wanted if share.subscription.raw], room(wanted), message.epoch,
         )  # fmt: skip
         if source is not None and facts.dialect == PZC01:
-            self._known.keep(id(facts), route, KNOWN_SERIES)
+            self._known.keep(id(facts), route, _KNOWN_SERIES)
         return route
 
     def _leave(self, route: _Route, message: Message, frames: list[bytes], now: float) -> None:
