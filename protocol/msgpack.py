@@ -11,7 +11,6 @@ code content
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -21,6 +20,8 @@ from . import kinds, msgpack_check
 from .buffers import Data, Outside
 from .errors import DecodeError
 from .lazily import is_array
+
+Views = list[memoryview | None]
 
 ATOMS = frozenset({type(None), bool, int, float, str, bytes})
 """Types that hold nothing else."""
@@ -106,24 +107,26 @@ def _has_surrogates(text: str) -> bool:
     return False
 
 
-def unpack(data: Data, views: Sequence[memoryview] = (), writable: bool = False) -> Any:
+def unpack(data: Data, views: Views | None = None, writable: bool = False) -> Any:
     """Return the content of MessagePack that was judged before, or that a trusted key signed.
 
     Args:
         data: what `pack` wrote.
-        views: buffers beside it.
+        views: buffers beside it, each for one use.
         writable: True gives arrays that may be written.
 
     Raises:
         DecodeError, SerializerRefused, Exception: for anything that is wrong with the data.
     """
     # A kept decoder and its hook would refer to each other, and hold the buffers for long.
-    return msgspec.msgpack.decode(data, ext_hook=partial(_extension, views, writable))
+    return msgspec.msgpack.decode(data, ext_hook=partial(_extension, views or [], writable))
 
 
-def _extension(views: Sequence[memoryview], writable: bool, code: int, data: memoryview) -> object:
+def _extension(views: Views, writable: bool, code: int, data: memoryview) -> object:
     if code == _BUFFER:
-        return views[int(bytes(data))]
+        at = int(bytes(data))
+        view, views[at] = views[at], None  # once: what is made of a buffer may be a copy
+        return view
     parts = unpack(data, views, writable)
     if not isinstance(parts, list) or code not in msgpack_check.NESTED:
         raise DecodeError(f"malformed msgpack extension {code}")

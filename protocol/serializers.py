@@ -130,12 +130,12 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
             case "msgpack":
                 if not trusted:
                     msgpack_check.check(data)
-                return msgpack.unpack(data, (), writable)
+                return msgpack.unpack(data, None, writable)
             case "arrays":
                 body, views = buffers.split(_frame(data, writable))
                 if not trusted:
                     msgpack_check.check(body)
-                return msgpack.unpack(body, views, writable)
+                return msgpack.unpack(body, [*views], writable)
             case "json":
                 return _decode_json(bytes(data), writable)
             case "link":
