@@ -81,6 +81,7 @@ def _check(raw: bytes) -> None:
     for number, (opcode, arg, position) in enumerate(pickletools.genops(raw)):
         name, end = opcode.name, cast("int", position)
         if name not in _ALLOWED or number > OPCODES:
+            _name_class(raw[:end] + b"." * (len(raw) - end))  # a frame has to be whole
             raise DecodeError(f"an unsigned pickle may not hold {name} as opcode {number}")
         if name in _STORE:
             index = len(stored) if name == "MEMOIZE" else int(cast("Any", arg))
@@ -100,9 +101,20 @@ def _check(raw: bytes) -> None:
             costly += 1
             if costly > COSTLY:
                 raise DecodeError(f"more than {COSTLY} tuples, objects and large integers in one pickle")
-        before, length = name, len(arg) if isinstance(arg, str | bytes | bytearray) else 0
+        if name != "FRAME":  # it stands between a large text and its memo index
+            before, length = name, len(arg) if isinstance(arg, str | bytes | bytearray) else 0
     if end + 1 != len(raw):
         raise DecodeError(f"{len(raw) - end - 1} bytes after the end of the pickle")
+
+
+def _name_class(checked: bytes) -> None:
+    """Raise the refusal of a name in what stands before a refused opcode: it says more than that does."""
+    try:
+        _Unpickler(io.BytesIO(checked)).load()
+    except SerializerRefused:
+        raise
+    except Exception:
+        return
 
 
 def check_levels(content: object) -> None:

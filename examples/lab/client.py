@@ -16,6 +16,8 @@ from typing import Any
 
 from pzc import Agent, Proxy, close, drop
 
+from examples.lab.psu import RangeError
+
 TOPICS = {"host": "host", "co2": "co2", "camera": "frame"}
 PATIENCE = 20.0
 RAMP_VOLTS = 12.0
@@ -45,7 +47,7 @@ def provoke(psu: Any) -> dict[str, Any]:
     """Ask for too much; the remote range error must arrive as itself, with its remote traceback."""
     try:
         psu.voltage = 99.0
-    except ValueError as error:
+    except RangeError as error:
         notes = "\n".join(getattr(error, "__notes__", []))
         say(f"99 V refused by the supply: {type(error).__name__}: {error}")
         return {"error": type(error).__name__, "text": str(error), "traceback": "psu.py" in notes}

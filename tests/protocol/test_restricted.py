@@ -8,6 +8,7 @@ import decimal
 import os
 import pickle
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,19 @@ def test_a_name_that_is_not_listed_is_refused(protocol: int, content: object) ->
         return
     with pytest.raises((SerializerRefused, DecodeError)):
         loads(pickle.dumps(content, protocol))
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("content", [np.ma.masked_array([1.0], [True]), Random(1)], ids=type)
+def test_a_class_with_attributes_is_refused_by_its_name(protocol: int, content: object) -> None:
+    with pytest.raises(SerializerRefused, match=f"may not name {type(content).__module__}"):
+        loads(pickle.dumps([content], protocol))
+
+
+@every_protocol
+def test_a_text_that_needs_no_frame_may_be_in_several_places(protocol: int) -> None:
+    value = ["x" * 100_000] * 3
+    assert loads(pickle.dumps(value, protocol)) == value
 
 
 def test_a_refused_name_is_told_with_what_to_do() -> None:
