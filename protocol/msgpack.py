@@ -45,58 +45,56 @@ def pack(content: Any, outside: Outside | None = None) -> bytes:
     """
     try:
         plain = type(content) in ATOMS
-        return _MSGPACK.encode(content if plain else _Preparing(ATOMS, outside).of(content))
+        return _MSGPACK.encode(content if plain else _prepared(content, ATOMS, outside))
     except (OverflowError, UnicodeEncodeError):  # an integer beyond 64 bits, a text that is no Unicode
         if outside is not None:
             outside.clear()
-        return _MSGPACK.encode(_Preparing(_EXACT, outside).of(content))
+        return _MSGPACK.encode(_prepared(content, _EXACT, outside))
 
 
-class _Preparing:
-    """Replaces what MessagePack lacks by extensions; plain parts are not copied.
+def _prepared(value: Any, atoms: frozenset[type], outside: Outside | None) -> Any:
+    """Replace what MessagePack lacks by extensions; plain parts are not copied.
 
     Args:
+        value: what to write.
         atoms: types that are sent as they are.
         outside: takes large arrays; None leaves them in the content.
     """
+    kind = cast("type[object]", type(value))
+    if kind in atoms:
+        return value
+    if kind is list:
+        return _items(value, atoms, outside)
+    if kind is tuple:
+        return _Extension(_TUPLE, _MSGPACK.encode(_items(value, atoms, outside)))
+    if kind is dict and atoms.issuperset(map(type, value)):
+        return {
+            key: each if type(each) in atoms else _prepared(each, atoms, outside)
+            for key, each in value.items()
+        }
+    if kind is int and -(1 << 63) <= value < 1 << 64:
+        return value
+    if kind is str and not _has_surrogates(value):
+        return value
+    if kind is memoryview:
+        return _buffer(value, outside)
+    base = kinds.plain_base(value)
+    if base is not None:
+        return _prepared(base, atoms, outside)
+    name, parts = kinds.write(value)
+    return _Extension(_KIND, _MSGPACK.encode([name, _prepared(parts, atoms, outside)]))
 
-    def __init__(self, atoms: frozenset[type], outside: Outside | None) -> None:
-        self._atoms = atoms
-        self._outside = outside
 
-    def of(self, value: Any) -> Any:
-        """Return what stands for a value."""
-        kind, atoms = cast("type[object]", type(value)), self._atoms
-        if kind in atoms:
-            return value
-        if kind is list:
-            return self._items(value)
-        if kind is tuple:
-            return _Extension(_TUPLE, _MSGPACK.encode(self._items(value)))
-        if kind is dict and atoms.issuperset(map(type, value)):
-            return {key: each if type(each) in atoms else self.of(each) for key, each in value.items()}
-        if kind is int and -(1 << 63) <= value < 1 << 64:
-            return value
-        if kind is str and not _has_surrogates(value):
-            return value
-        if kind is memoryview:
-            return self._buffer(value)
-        base = kinds.plain_base(value)
-        if base is not None:
-            return self.of(base)
-        name, parts = kinds.write(value)
-        return _Extension(_KIND, _MSGPACK.encode([name, self.of(parts)]))
+def _items(items: Any, atoms: frozenset[type], outside: Outside | None) -> Any:
+    if atoms.issuperset(map(type, items)):
+        return items
+    return [each if type(each) in atoms else _prepared(each, atoms, outside) for each in items]
 
-    def _items(self, items: Any) -> Any:
-        atoms = self._atoms
-        if atoms.issuperset(map(type, items)):
-            return items
-        return [each if type(each) in atoms else self.of(each) for each in items]
 
-    def _buffer(self, view: memoryview) -> object:
-        if self._outside is None or not self._outside.takes(view):
-            return view
-        return _Extension(_BUFFER, b"%d" % (len(self._outside) - 1))
+def _buffer(view: memoryview, outside: Outside | None) -> object:
+    if outside is None or not outside.takes(view):
+        return view
+    return _Extension(_BUFFER, b"%d" % (len(outside) - 1))
 
 
 def _has_surrogates(text: str) -> bool:

@@ -66,7 +66,7 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
     raw = bytes(data)
     try:
         _check(raw)
-        content = _Unpickler(io.BytesIO(raw)).load()
+        content = _RestrictedUnpickler(io.BytesIO(raw)).load()
     except (DecodeError, SerializerRefused):
         raise
     except Exception as error:
@@ -142,7 +142,7 @@ def _parts(value: Any) -> Iterable[object]:
     return held if isinstance(value, list | tuple | set | frozenset | collections.deque) else ()
 
 
-class _Unpickler(pickle.Unpickler):
+class _RestrictedUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         found = _NAMES.get(f"{_PYTHON_2.get(module, module)}.{name}")
         if found is None:
