@@ -78,10 +78,16 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
 def _check(raw: bytes) -> None:
     stored: list[int] = []  # by memo index: length of what is there, or -1 for a container
     before, length, costly, fetched, end = "", 0, 0, 0, 0
+    texts, unknown = ["", ""], ""
     for number, (opcode, arg, position) in enumerate(pickletools.genops(raw)):
         name, end = opcode.name, cast("int", position)
+        if isinstance(arg, str):
+            texts = [texts[-1], *arg.split(" ", 1)][-2:]
+        if not unknown and name in ("GLOBAL", "STACK_GLOBAL") and _full_name(*texts) not in _NAMES:
+            unknown = ".".join(texts)
         if name not in _ALLOWED or number > OPCODES:
-            _name_class(raw[:end] + b"." * (len(raw) - end))  # a frame has to be whole
+            if unknown:  # says more than the opcode, such as BUILD, that sets its attributes
+                raise _refused(unknown)
             raise DecodeError(f"an unsigned pickle may not hold {name} as opcode {number}")
         if name in _STORE:
             index = len(stored) if name == "MEMOIZE" else int(cast("Any", arg))
@@ -105,16 +111,6 @@ def _check(raw: bytes) -> None:
             before, length = name, len(arg) if isinstance(arg, str | bytes | bytearray) else 0
     if end + 1 != len(raw):
         raise DecodeError(f"{len(raw) - end - 1} bytes after the end of the pickle")
-
-
-def _name_class(checked: bytes) -> None:
-    """Raise the refusal of a name in what stands before a refused opcode: it says more than that does."""
-    try:
-        _Unpickler(io.BytesIO(checked)).load()
-    except SerializerRefused:
-        raise
-    except Exception:
-        return
 
 
 def check_levels(content: object) -> None:
@@ -144,13 +140,21 @@ def _parts(value: Any) -> Iterable[object]:
 
 class _RestrictedUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        found = _NAMES.get(f"{_PYTHON_2.get(module, module)}.{name}")
+        found = _NAMES.get(_full_name(module, name))
         if found is None:
-            raise SerializerRefused(
-                f"an unsigned pickle may not name {module[:80]}.{name[:80]}; sign with a key of role "
-                "operator or above (PZC_KEY), or send plain data"
-            )
+            raise _refused(f"{module[:80]}.{name[:80]}")
         return found
+
+
+def _full_name(module: str, name: str) -> str:
+    return f"{_PYTHON_2.get(module, module)}.{name}"
+
+
+def _refused(name: str) -> SerializerRefused:
+    return SerializerRefused(
+        f"an unsigned pickle may not name {name[:160]}; sign with a key of role operator or above (PZC_KEY), "
+        "or send plain data"
+    )
 
 
 def _latin_1(text: str, encoding: str) -> bytes:
