@@ -141,9 +141,6 @@ def loaded(name: object) -> type | None:
     return None
 
 
-# --- what is found by its class ----------------------------------------------------------------------
-
-
 @functools.lru_cache(4096)
 def _kind_of(cls: type) -> ValueKind | None:
     if (kind := _BY_CLASS.get(cls)) is not None:
@@ -224,9 +221,6 @@ def _read_dataclass(parts: Any) -> object:
     for field, each in cast("dict[str, object]", values).items():
         object.__setattr__(made, field, each)
     return made
-
-
-# --- what is told by its parts -----------------------------------------------------------------------
 
 
 def _write_moment(value: dt.datetime | dt.time) -> list[object]:

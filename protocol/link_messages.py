@@ -1,8 +1,7 @@
 """Link messages: what both ends of a link say, as plain structs and never as a pickle.
 
-A message is a MessagePack array of its tag and its fields, in their order, nothing more and nothing less.
-Fields at the end may be missing where they have a default. The body of a row stays bytes here: whoever
-receives it looks at the row's serializer first.
+A message is a MessagePack array of its tag and its fields, in their order. Fields at the end may be missing
+where they have a default. The body of a row stays bytes here, because its serializer is judged first.
 """
 
 from __future__ import annotations

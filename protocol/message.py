@@ -134,11 +134,6 @@ class Message(Struct):
         """The sender's epoch, 0 for PZC00."""
         return self.stamp.epoch if self.stamp else 0
 
-    @property
-    def sent_ms(self) -> int | None:
-        """The sender's Unix time in milliseconds; None for PZC00."""
-        return self.stamp.ms if self.stamp else None
-
     def decode(self, *, writable: bool = False) -> Any:
         """The content; unless the message is trusted, a pickle holds plain data only.
 

@@ -9,8 +9,7 @@ cost much is refused before anything is built::
     fetching a list, tuple, dict or set  twenty lists of two references each unfold to a million parts
     fetching more than `FETCHED` of text what is made of a text, such as bytes, is a copy each time
     BUILD, EXT, PERSID, DUP, INST, OBJ   they set attributes, or name what stands elsewhere
-    more than `COSTLY` tuples, objects and large integers
-                                         their hashes can be made equal, which makes a table quadratic
+    more than `COSTLY` hashed things     their hashes can be made equal, which makes a table quadratic
 """
 
 from __future__ import annotations

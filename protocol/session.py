@@ -12,9 +12,7 @@ signature (``/nonce`` over a Unix socket), so nothing said elsewhere holds there
     not bound   answers    freshness, replay window (as given), serializer         window, sealer
     not bound   asks       serializer; who asked compares the id                   sealer
 
-Whatever does not hold raises a ProtocolError and leaves the session as it was. Nothing is decoded here.
-
-`seal` and `open` are flat on purpose: here a call of a function costs as much as a twentieth of a message.
+What does not hold raises a ProtocolError and leaves the session as it was. Nothing is decoded here.
 """
 
 from __future__ import annotations

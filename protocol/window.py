@@ -9,13 +9,10 @@ State per (key id, sender, epoch), kept in two generations of counters::
     current spans > horizon, or is full          floor := highest counter forgotten,
                                                  previous := current, current := {}
 
-Counters, not times, decide: a sender's counter only rises, while its clock may be set back.
-Nothing is stored before the signature held, so junk cannot flush the window. Memory is bounded:
-`SENDERS_PER_KEY`, and for each of them two generations of at most `depth` counters. Of the `QUIET`
-senders that were not heard of for longest, the one whose newest message has the earliest time has to go. It
-leaves that time as a floor: what senders of its key that are not remembered sent until then is refused, also
-once they are (``after``). So a floor is a time that others have reached, and one sender whose clock is ahead
-shuts out nobody: it stays until time has caught up.
+Counters decide: a sender's counter only rises, while its clock may be set back. Nothing is stored before the
+signature held. Memory is bounded by `SENDERS_PER_KEY`, and two generations of `depth` counters for each. Of
+the `QUIET` senders that were silent for longest, the one with the earliest newest message goes. Its time is a
+floor: messages until then from senders of its key that are not remembered are refused (``after``).
 """
 
 from __future__ import annotations
