@@ -80,9 +80,7 @@ def use(agent: Agent, seconds: float) -> dict[str, Any]:
     psu, *instruments = (Proxy(name, timeout=3 * seconds + PATIENCE) for name in ("psu", *TOPICS))
     psu.voltage_changed.connect(voltages.append)
     subscriptions = watch(agent)
-    await_true(
-        "the recorder has subscribed", lambda: len(ask(agent, "recorder-demo")["subscriptions"]) > len(TOPICS)
-    )
+    await_true("the recorder", lambda: len(ask(agent, "recorder-demo")["subscriptions"]) > len(TOPICS))
     say("subscribed to psu, host, co2 and camera; the instruments begin")
     running = [instrument.run.future(seconds) for instrument in instruments]
     results: dict[str, Any] = {"ramp": ramp(psu, seconds), "range_error": provoke(psu)}
