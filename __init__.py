@@ -83,12 +83,12 @@ if TYPE_CHECKING:
         urgent,
         watch,
     )
+    from .agents.notification import acknowledge
     from .delivery.cursor import Gap
     from .delivery.policies import Policy, block, drop, latest, mailbox
     from .pipeline.snapshot import tables
     from .protocol.keyring import Key, Keyring, Role
-    from .protocol.notification import acknowledge
-    from .protocol.unpickle import register_class
+    from .protocol.values import register_class
     from .transport.wire import Protocol
 
 __version__ = VERSION
@@ -189,8 +189,8 @@ _HOMES = {
     "delivery.cursor": "Gap",
     "pipeline.snapshot": "tables",
     "protocol.keyring": "Key Keyring Role",
-    "protocol.notification": "acknowledge",
-    "protocol.unpickle": "register_class",
+    "agents.notification": "acknowledge",
+    "protocol.values": "register_class",
     "transport.wire": "Protocol",
 }
 """Where the names are that `__getattr__` imports when they are first used, so that an import takes little."""

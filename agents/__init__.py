@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .serving import Server
     from .shown import html_page, html_table
     from .signals import Signal, SlotList
-    from .stub import declared
+    from .stub import declared, signature_of
     from .watching import Watch, acquire, discover, hear, release, watch
 
 __all__ = [
@@ -115,6 +115,7 @@ __all__ = [
     "release",
     "remote_of",
     "running",
+    "signature_of",
     "site_of",
     "stubs",
     "urgent",
@@ -153,7 +154,7 @@ _HOMES = {
     "serving": "Server",
     "shown": "html_page html_table",
     "signals": "Signal SlotList",
-    "stub": "declared",
+    "stub": "declared signature_of",
     "watching": "Watch acquire discover hear release watch",
 }
 """Modules, and the names that each of them gives."""

@@ -41,14 +41,13 @@ from .client.client import Client
 from .client.named_client import NamedClient
 from .flows import Flows
 from .naming.announcing import Announcing
+from .naming.follower import follow
 from .naming.naming import Naming
-from .naming.watching import Watching
 from .notifications.listening import Listening
 from .notifications.publishing import Publishing
 from .notifications.subscribing import Subscribing
 from .parts import method
 from .server.answering import Answering
-from .server.coroutines import Coroutines
 from .shown import agent_page
 
 logger = logging.getLogger("pzc.agent")
@@ -105,7 +104,7 @@ class Agent(Stays):
         self._forks = forks()
         self._naming = Naming(
             self.settings, self.protocol, name or "", namespace, partition, discovery, self._answers,
-            self._choose, Client, remap, names,
+            self._choose, remap, names,
         )  # fmt: skip
         self.name = self._naming.called
         self._callbacks = Executor(f"pzc-callbacks {self.name}".strip(), spare=STALLED_CALLBACKS)
@@ -151,12 +150,11 @@ class Agent(Stays):
         )
         self._control.words.update(self._publishing.words)
         self.client = Client(owner, protocol, self.agent_id, counters, self.rep_endpoint)
-        self._named = NamedClient(owner, self.client, self._naming, self.check_usable)
-        self._subscribing = Subscribing(protocol, counters, self.client, Client, self.settings, self.name)
+        self._named = NamedClient(owner, self.client, self._naming.resolve, self.check_usable)
+        self._subscribing = Subscribing(protocol, counters, self.client, self.settings, self.name)
         self._listening = Listening(
-            self._subscribing, self._callbacks, self._named, self._naming,
-            partial(Watching, self._naming), partial(Coroutines, self.name), self.check_usable,
-        )  # fmt: skip
+            self._subscribing, self._callbacks, self._named, self._naming, self.name, self.check_usable
+        )
         self._flows = Flows(
             self._naming, self._callbacks, self._subscribing.follow, self.exchange, self._listening.join
         )
@@ -268,7 +266,7 @@ class Agent(Stays):
     resolve = method("_named", NamedClient.resolve)
     place = method("_named", NamedClient.place)
     find = method("_named", NamedClient.find)
-    follow = method("_naming", Naming.follow)
+    follow = method("_naming", follow)
     request = method("_named", NamedClient.request)
     exchange = method("_named", NamedClient.exchange)
     reach = method("client", Client.reach)

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..protocol.errors import LocalProtocolError, Refused
 from ..protocol.paths import Handle, from_wire
-from ..protocol.peer import Peer
 from ..transport.helpers import aside
+from ..transport.peer import Peer
 from ..transport.wire import Protocol
 from .client.answers import BatchOutcome
 from .client.described import Entry
@@ -84,7 +84,7 @@ def attach(call_id: str, *, timeout: float | None = None, protocol: Protocol | N
         served = _Attachment(agent, peer, seconds)
         held.callback(served.leave)
         served.need("keep the outcome of a call")
-        future = agent.client.attach(served, peer, urn, deadline)
+        future = served.attach(peer, urn, deadline)
     except BaseException:
         held.close()
         raise

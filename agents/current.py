@@ -2,58 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol
 
-from ..transport import wire
+from .server.call import Call, Caller
 
-
-class Caller(NamedTuple):
-    """Who makes a call, as a served method learns it.
-
-    Attributes:
-        key: proven name of the key; empty without keys.
-        agent: agent id of the caller, or REP endpoint of an original Pizco.
-        host: where it is: ``unix`` on the same host, ``tcp`` elsewhere.
-        user: user id on the same host; None elsewhere.
-    """
-
-    key: str
-    agent: str
-    host: str
-    user: int | None
-
-
-class Running(Protocol):
-    """A call that is being executed.
-
-    Attributes:
-        cancelled: whoever made it has given it up.
-    """
-
-    cancelled: bool
-
-    @property
-    def made_by(self) -> Caller:
-        """Who made it."""
-        ...
-
-    @property
-    def protocol(self) -> wire.Protocol:
-        """Of the agent that runs it."""
-        ...
-
-    def watch(self, on_cancel: Callable[[], object]) -> None:
-        """Call ``on_cancel`` when the call is cancelled, at once if it was. Any thread."""
-        ...
-
-    def unwatch(self, on_cancel: Callable[[], object]) -> None:
-        """Do not, as `watch` was told once; any thread."""
-        ...
-
-
-_current: ContextVar[Running | None] = ContextVar("pzc_call", default=None)
+_current: ContextVar[Call | None] = ContextVar("pzc_call", default=None)
 
 set_current = _current.set
 """Make a call the current one of this context; gives the token for `reset_current`."""

@@ -10,19 +10,18 @@ from typing import Any
 from ..delivery.policies import Policy, drop
 from ..protocol.contents import ps_message
 from ..protocol.errors import CallTimeout
-from ..protocol.notification import Callback
-from ..protocol.reply import Reply
 from ..transport.executor import Executor
 from ..transport.threads import waited
 from .client import answers
-from .interfaces import Watching
 from .naming.connections import Connections
 from .naming.naming import Naming
-from .naming.watching import Flowing, followers, graph_of
+from .naming.watching import Flowing, Watching, followers, graph_of
+from .notification import Callback
 from .notifications.listening import check
 from .notifications.merged import Make, Merged
 from .notifications.subscribing import OnClose
 from .notifications.subscription import Subscription
+from .reply import Reply
 
 
 class Flows:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from ..protocol import portable, unpickle_rules, values
+from ..protocol import kinds, values
 from ..protocol.errors import DecodeError, PzcError
 from ..protocol.paths import Path, parse, text
 from ..transport.helpers import aside
@@ -221,12 +221,10 @@ def _reduced(reference: RemoteReference) -> tuple[Callable[..., Any], tuple[Any,
 
 for _sent in (Proxy, RemoteReference, Member):
     values.add(_sent)
-portable.add(Proxy, "proxy", Proxy._proxy_target, revive)  # pyright: ignore[reportPrivateUsage]
-unpickle_rules.allow(revive)
+kinds.add(Proxy, "proxy", Proxy._proxy_target, revive)  # pyright: ignore[reportPrivateUsage]
 for _sent in (RemoteReference, Member):
     copyreg.pickle(_sent, _reduced)
-    portable.add(_sent, "remote", _written, revive_reference)
-unpickle_rules.allow(revive_reference)
+    kinds.add(_sent, "remote", _written, revive_reference)
 
 
 def close(proxy: Proxy | Remote) -> None:
@@ -281,5 +279,5 @@ def stubs(proxy: RemoteReference | Remote) -> str:
     remote = remote_of(proxy)
     about: About = remote.about(remote.root)  # reads it again when another server is there now
     name = about.type or "RemoteObject"
-    text = f"{name} as {remote.target} serves it."
-    return stub_text(name, about._asdict(), text, about.types)
+    told = {**about._asdict(), "doc": f"{name} as {remote.target} serves it."}
+    return stub_text(name, told, about.types)

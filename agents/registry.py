@@ -30,7 +30,6 @@ from ..discovery.records import Advertise, Heartbeat
 from ..discovery.registry_state import RegistryState, Views
 from ..protocol.errors import PzcError, RemoteProtocolError
 from ..protocol.keyring import Role
-from ..protocol.quotas import Shares
 from ..transport.endpoints import RANDOM_TCP
 from ..transport.loop import Timer
 from ..transport.wire import Protocol
@@ -100,7 +99,6 @@ class Registry(Server):
         self.incarnation = secrets.token_hex(8)
         self.topics = Connections(state, self._status)
         self._waiting: dict[_Question, None] = {}
-        self._shares = Shares(_QUESTIONS, "questions wait here")
         self._flushing = self._ended = False
         self._looking: Timer | None = None
         self._standstill = Standstill(LOOK, time.monotonic())
@@ -178,12 +176,11 @@ class Registry(Server):
         except PzcError as exc:
             self._answering.replies.refuse(request, exc)
             return
-        waits = question.known and question.current and self._shares.room(request.key_id) > 0
+        waits = question.known and question.current and len(self._waiting) < _QUESTIONS
         if question.bye:
             self._answering.replies.reply(request, {"pzc": "relay"})
         elif not self._tell(question, if_any=bool(waits and question.wait)):
             self._waiting[question] = None
-            self._shares.add(request.key_id)
             question.timer = self.loop.call_later(question.wait, partial(self._tell, question))
 
     def _write_down(self, told: _Question) -> None:
@@ -206,9 +203,7 @@ class Registry(Server):
         revision, connections = self.topics.snapshot()
         if if_any and not news and question.edges == revision:
             return False
-        if question in self._waiting:
-            del self._waiting[question]
-            self._shares.add(question.request.key_id, -1)
+        self._waiting.pop(question, None)
         if question.timer is not None:
             question.timer.cancel()
         answer: dict[str, Any] = {

@@ -32,7 +32,6 @@ from ..transport.settings import load
 from ..transport.threads import Condition, waited
 from ..transport.timers import checked_wait
 from ..transport.wire import Protocol, chosen
-from .client.client import Client
 from .naming import participants
 from .naming.discovering import Participant, changed
 from .naming.naming import AGAIN
@@ -242,7 +241,7 @@ def acquire(partition: str | None = None, protocol: Protocol | None = None) -> P
     """The participant of a partition, which `participants.release` gives back; arguments as of `watch`."""
     settings = load()
     site = participants.site_of(settings, partition)
-    return participants.acquire(site, chosen(protocol, settings), Client)
+    return participants.acquire(site, chosen(protocol, settings))
 
 
 def hear(participant: Participant, pattern: str, seconds: float) -> None:

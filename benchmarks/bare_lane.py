@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from pzc.transport.compiled import LANE, Lane, LaneError
+from pzc.transport.compiled import LANE, LaneError
 
 from benchmarks.jobs import WrongResult
 from benchmarks.sample import Bench, add_request
@@ -19,7 +19,7 @@ _CLIENT, _SERVER = (b"PZC01+client++3+", b"client/nonce", 1), (b"PZC01+server++"
 _TIMEOUT = 30.0
 
 
-def bare_lane(connection: socket.socket, asks: bool, serializer: bytes = b"pickle") -> Lane:
+def bare_lane(connection: socket.socket, asks: bool, serializer: bytes = b"pickle") -> Any:
     """One end of a connection, which is closed: the lane has a number of its own for it."""
     if LANE is None:
         raise WrongResult("the lane in C is not built here")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmarks.call_cases import ARRAYS
 from benchmarks.cases import AnyCase, Bar, Best, Sum
 from benchmarks.notification_team import NotificationTeam, Plan
 from benchmarks.old_version import Versioned
@@ -156,11 +155,11 @@ def _plain(base: Contender) -> Contender:
 
 def _arrays(size: int) -> Case:
     title, key = f"one way, array of {size // MIB} MiB", f"latency-{size // MIB}m"
-    ours = _ours("pzc, callback", environment=ARRAYS)
+    ours = _ours("pzc, callback")
     contenders = {
         "ours": ours,
         "old": _old(ours),
-        "zero-copy": _ours("pzc, recv_zero_copy", "recv_zero_copy", environment=ARRAYS),
+        "zero-copy": _ours("pzc, recv_zero_copy", "recv_zero_copy"),
         "small": _ours("pzc, 64 B", size=64),
         "copy": Contender("one copy in memory", ""),
         **PEERS,
@@ -179,11 +178,11 @@ def _arrays(size: int) -> Case:
 
 def _rate(readers: int) -> Case:
     rivals = (*LOSSLESS, "zmq", "zmq-no-copy")
-    ours = _ours("pzc, callback", environment=ARRAYS)
+    ours = _ours("pzc, callback")
     contenders = {
         "ours": ours,
         "old": _old(ours),
-        "zero-copy": _ours("pzc, recv_zero_copy", "recv_zero_copy", environment=ARRAYS),
+        "zero-copy": _ours("pzc, recv_zero_copy", "recv_zero_copy"),
         **LOSSLESS,
         "zmq": ZMQ_IPC,
         "zmq-no-copy": ZMQ_NO_COPY,
@@ -206,7 +205,7 @@ _SMALL_RIVALS = ("iceoryx2", "ezmsg", "ecal", "zenoh", "zmq-ipc", "zmq-tcp", "zm
 SMALL_CALLBACK = _ours("pzc, callback")
 WIDE = _ours("pzc, callback, 1000 slots", own={"bounds": {"slots": 1000}, "buffers": 1000})
 BROADCAST = Contender("pzc, drop", "pzc", {"policy": "drop", "transport": "tcp"}, lossy=True)
-SLOW = _ours("pzc, latest(1)", own={"policy": "latest"}, environment=ARRAYS, lossy=True, delay=0.05)
+SLOW = _ours("pzc, latest(1)", own={"policy": "latest"}, lossy=True, delay=0.05)
 
 CASES = (
     Case(
@@ -235,7 +234,7 @@ CASES = (
     Case(
         "loan-64m", "one way, array of 64 MiB in lent memory", "us", "latency", 64 * MIB,
         {
-            "ours": _ours("pzc, loan", environment=ARRAYS, loan=True),
+            "ours": _ours("pzc, loan", loan=True),
             "small": _ours("pzc, 64 B", size=64),
             "iceoryx2": replace(ICEORYX2, title="iceoryx2, loan", loan=True),
         },

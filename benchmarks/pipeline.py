@@ -34,8 +34,10 @@ from pzc.pipeline.spark.workers import SparkWorkers
 from pzc.pipeline.tables.batches import Batch, Settings
 from pzc.pipeline.tables.run import Pace, run
 from pzc.pipeline.tables.work import Inline, Workers
-from pzc.protocol.keyring import Keyring
-from pzc.protocol.proofs import Tags
+from pzc.protocol.frames import Kind
+from pzc.protocol.ids import Stamp
+from pzc.protocol.keyring import Key
+from pzc.protocol.signing import Suite, sealer
 from pzc.testing.journals import Recording, Truth, write_journal
 
 SECRET = "a key of the lab"
@@ -102,7 +104,8 @@ def one_process(journal: Path) -> list[Row]:
     """Verify and decode without Spark, beside what the tags alone cost."""
     batches = [batch for _, path in segments(journal) for batch in pq.read_table(path).to_batches(10_000)]
     rows = sum(map(len, batches))
-    tags, frames = Tags(Keyring.from_key(SECRET).active), (bytes(60), b"pickle", bytes(30), bytes(64))
+    seal = sealer(Key(SECRET), Suite.HMAC_SHA256, Kind.NOTIFICATION, "", "", 0).seal
+    frames = Stamp(0, 0, 0), bytes(60), b"msgpack", bytes(45), bytes(9)
     rounds: list[tuple[float, float]] = []
     for _ in range(REPEATS):
         decoder = make_decoder(SECRET, journal=journal)
@@ -111,7 +114,7 @@ def one_process(journal: Path) -> list[Row]:
             pass
         between = time.process_time()
         for _ in range(rows):
-            tags.of(*frames)
+            seal(*frames)
         rounds.append(((between - began) / rows * 1e6, (time.process_time() - between) / rows * 1e6))
     ours, floor = (statistics.median(column) for column in zip(*rounds, strict=True))
     return [Row("verify + decode, one process", f"{ours:.1f} µs CPU per row; the tag alone {floor:.1f}")]
@@ -180,11 +183,8 @@ def alone(folder: Path, journal: Path, truth: Truth) -> list[Row]:
     """The same in one process, without Spark."""
     took = measured(lambda: run_once(Inline(), journal, folder / "tables-alone"))
     check(folder / "tables-alone", truth)
-    return [
-        Row(
-            f"the same, {truth.rows / MILLION:.1f} M rows, one process without Spark", shown(took, truth.rows)
-        )
-    ]
+    name = f"the same, {truth.rows / MILLION:.1f} M rows, one process without Spark"
+    return [Row(name, shown(took, truth.rows))]
 
 
 def delay(workers: Workers, folder: Path, seconds: float) -> list[Row]:

@@ -30,8 +30,8 @@ from ..protocol.contents import as_list, as_table
 from ..protocol.errors import CallTimeout, MemberRefused, RemoteProtocolError
 from ..protocol.frames import PZC00
 from ..protocol.paths import Path, key_of, parse, text
-from ..protocol.peer import Peer
 from ..protocol.shown import plain
+from ..transport.peer import Peer
 from ..transport.settings import load
 from .ls import names_of
 from .options import Commands, add_agent, add_command, add_json, add_timeout, positive

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from ..agents import Agent, Subscription
+from ..agents.notification import Notification
 from ..delivery.interests import ALL
 from ..delivery.meters import Intervals
 from ..delivery.policies import drop
 from ..protocol.errors import PolicyRefused, ReceiveTimeout
-from ..protocol.notification import Notification
 from ..transport.settings import TRANSPORTS
 from .members import known_names
 from .options import Commands, add_command, add_every, add_json, add_timeout, positive, seconds

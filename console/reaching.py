@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ..agents import Agent, Proxy, close, discover, lease
 from ..protocol.errors import CallTimeout, PeerLost, PzcError
-from ..protocol.peer import Peer
 from ..transport.endpoints import is_loopback, split
+from ..transport.peer import Peer
 from .output import say
 from .targets import UsageError
 

@@ -8,7 +8,7 @@ import time
 
 from ..agents import Agent, Proxy, Running, cancel, cancel_of_key, running
 from ..protocol.errors import CallTimeout, PzcError
-from ..protocol.peer import Peer
+from ..transport.peer import Peer
 from .options import Commands, add_agent, add_command, add_json, add_timeout
 from .output import say, write, write_json
 from .reaching import leased_agent, meet, proxy_of

@@ -14,14 +14,14 @@ from functools import partial
 from typing import Any
 
 from ..agents import Agent, Notification, Subscription
+from ..agents.reply import Reply
 from ..delivery.cursor import Cursor, Gap
 from ..delivery.interests import ALL
 from ..protocol.contents import as_table, ps_message, read_ps_message
 from ..protocol.errors import LocalProtocolError, MemberRefused, ReceiveTimeout
 from ..protocol.paths import parse, to_wire
-from ..protocol.peer import Peer
-from ..protocol.reply import Reply
 from ..protocol.shown import hint, plain
+from ..transport.peer import Peer
 from .members import known_names
 from .options import Commands, add_command, add_json, add_timeout, positive
 from .output import is_told, say, write, write_json
@@ -120,7 +120,7 @@ def _warn_about_topic(target: str, topic: str, asked: Future[Reply]) -> None:
     message = read_ps_message(asked.result().content)
     if message is None or message[0] != "return":
         return
-    table = as_table(message[1])
+    table = as_table(as_table(message[1]).get("members"))
     signals = [name for name, about in table.items() if as_table(about).get("kind") == "signal"]
     if topic not in signals:
         told = hint(topic, signals, otherwise="it has:")

@@ -23,12 +23,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, Generic, TypeVar
 
 from ..protocol.errors import RemoteProtocolError
 from .claims import Claim, Interest, Loss, Sent
-from .interests import Interests
+from .interests import Interests, weight
 
 E = TypeVar("E", bound=Sent[Any])
 I = TypeVar("I", bound=Claim)  # noqa: E741
@@ -45,12 +45,11 @@ class UnderWay(Generic[E]):
         arrived: position up to which the reader surely has everything.
     """
 
-    __slots__ = ("_entries", "_stubs", "_upto", "arrived", "next")
+    __slots__ = ("_entries", "_stubs", "arrived", "next")
 
     def __init__(self) -> None:
         self.next = 1
         self.arrived = 0
-        self._upto = 0
         self._entries: dict[int, E] = {}
         self._stubs: list[tuple[int, int, tuple[Interest, ...]]] = []
 
@@ -90,12 +89,7 @@ class UnderWay(Generic[E]):
             self._check(later[0])
             self._check(later[-1])
         entries = self._entries
-        count = upto - self._upto
-        told: Iterable[int] = ()
-        if count > 0:
-            self._upto = upto
-            few = count <= 2 * len(entries)  # else most were done before: look at what is left instead
-            told = range(upto - count + 1, upto + 1) if few else [n for n in entries if n <= upto]
+        told = list(takewhile(upto.__ge__, entries))
         found = [entries.pop(position, None) for position in chain(told, later)]
         return [entry for entry in found if entry is not None]
 
@@ -149,6 +143,7 @@ class ClaimQueue(ABC, Generic[E, I]):
 
     Attributes:
         matching: tells of a topic and a key which of them get a message.
+        size: bytes of what the reader wants, as `weight` counts them, and of the types.
         suspended: nothing is kept, and everything is counted.
         parts: of messages that became several entries, by their ids: how many more there are; see `divide`.
     """
@@ -156,6 +151,7 @@ class ClaimQueue(ABC, Generic[E, I]):
     def __init__(self) -> None:
         self.index: Interests[I] = Interests()
         self.matching: Callable[[str, str], tuple[I, ...]] = self.index.matching
+        self.size = 0
         self.suspended = False
         self.parts: dict[int, int] = {}
         self._under_way: UnderWay[E] = UnderWay()
@@ -190,9 +186,16 @@ class ClaimQueue(ABC, Generic[E, I]):
 
     def _begin(self, interest: I) -> None:
         self.index.add(interest.topic, interest.keys, interest)
+        self.size += weight(interest.topic, interest.keys)
+
+    def name(self, interest: I, who: str, type_name: str) -> None:
+        """Say whose an interest is, and which type its messages must have."""
+        self.size += len(type_name) - len(interest.type)
+        interest.who, interest.type = who, type_name
 
     def _cease(self, interest: I) -> None:
         self.index.discard(interest.topic, interest.keys, interest)
+        self.size -= weight(interest.topic, interest.keys) + len(interest.type)
 
     def divide(self, message: object, more: int = 1) -> None:
         """A message has so many entries more."""

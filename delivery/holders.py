@@ -8,7 +8,7 @@ released once it is dead, so an agent is known here from its first thing to its 
     unknown    hold(now)               known, heard now   ticket
                touch                   unknown            -
     known      touch(now)              heard now          -
-               hold(now)               heard as before    ticket, or Refused when it holds too much
+               hold(now)               heard as before    ticket, or Refused
                drop of its last thing  unknown            True
                excuse(seconds)         heard so much later  -
                gone                    unknown            all that it held, oldest first
@@ -27,8 +27,8 @@ from typing import Generic, TypeVar
 from ..protocol.errors import Refused
 from ..protocol.message import Identity
 
-MAX_THINGS = 10_000
 MAX_AGENTS = 10_000
+"""Agents of one key that hold something at a time."""
 
 R = TypeVar("R")
 
@@ -55,16 +55,9 @@ class _Agent(Generic[R]):
 
 
 class Holders(Generic[R]):
-    """Keeps what each agent holds; see the table in the module's docstring. Its length counts the things.
+    """Keeps what each agent holds; see the table in the module's docstring. Its length counts the things."""
 
-    Args:
-        max_things: most things that one agent holds.
-        max_agents: most agents of one key that hold something at a time.
-    """
-
-    def __init__(self, *, max_things: int = MAX_THINGS, max_agents: int = MAX_AGENTS) -> None:
-        self.max_things = max_things
-        self.max_agents = max_agents
+    def __init__(self) -> None:
         self._agents: OrderedDict[Identity, _Agent[R]] = OrderedDict()  # longest silent first
         self._agents_of: Counter[str] = Counter()  # by key id
         self._agent_of: dict[int, Identity] = {}
@@ -94,22 +87,17 @@ class Holders(Generic[R]):
             The ticket for `drop`, never used twice.
 
         Raises:
-            Refused: when the agent holds ``max_things``, or ``max_agents`` others of its key hold something.
+            Refused: when `MAX_AGENTS` others of its key hold something.
         """
         known = self._agents.get(agent)
         if known is None:
-            if self._agents_of[agent.key_id] >= self.max_agents:
+            if self._agents_of[agent.key_id] >= MAX_AGENTS:
                 raise Refused(
-                    f"no room for a {what}: {self.max_agents} agents with this key hold something here; "
+                    f"no room for a {what}: {MAX_AGENTS} agents with this key hold something here; "
                     "try again later"
                 )
             self._agents_of[agent.key_id] += 1
             known = self._agents[agent] = _Agent(self._advance(now))
-        elif len(known.things) >= self.max_things:
-            raise Refused(
-                f"no room for a {what}: agent {agent.shown} holds {self.max_things} things here already; "
-                "wait for some, or release them"
-            )
         self._last_ticket = ticket = self._last_ticket + 1
         known.things[ticket] = Held(ticket, what, release)
         self._agent_of[ticket] = agent

@@ -20,6 +20,9 @@ from typing import Any, Generic, TypeVar, cast
 ALL = "*"
 """Topic of a subscription to all topics."""
 
+EACH = 64
+"""Bytes that a topic or a key counts for beside its text."""
+
 W = TypeVar("W")
 
 _FEW = 16
@@ -55,22 +58,20 @@ class Interests(Generic[W]):
     subscriber. The only one of a key stands there by itself, without a tuple around it: most keys have one.
     """
 
-    __slots__ = ("_count", "_everything", "_topics")
+    __slots__ = ("_everything", "_topics")
 
     def __init__(self) -> None:
-        self._count = 0
         self._topics: dict[str, dict[str | None, W | tuple[W, ...] | _Crowd[W]]] = {}
         self._everything: dict[str | None, W | tuple[W, ...] | _Crowd[W]] = {}  # those of `ALL`
 
     def __len__(self) -> int:
-        return self._count
+        return sum(map(len, self._topics.values()))
 
     def add(self, topic: str, keys: Collection[str] | None, who: W) -> None:
         """Subscribe to some keys, with None to all messages; whoever calls does so once for each entity."""
         entities = self._topics.setdefault(topic, {})
         for key in _each(keys):
             others = entities.get(key)
-            self._count += others is None
             if isinstance(others, _Crowd):
                 cast("_Crowd[W]", others).add(who)
             elif others is None and key is not None:
@@ -98,7 +99,6 @@ class Interests(Generic[W]):
                 entities[key] = left[0] if len(left) == 1 and key is not None else left
             elif group:
                 del entities[key]
-                self._count -= 1
         if not entities:
             self._topics.pop(topic, None)
 
@@ -126,10 +126,6 @@ class Interests(Generic[W]):
     def knows(self, topic: str) -> bool:
         """Whether anybody gets any message of a topic."""
         return bool(self._everything) or topic in self._topics
-
-    def has(self, topic: str, key: str | None) -> bool:
-        """Whether somebody subscribes to just that."""
-        return key in self._topics.get(topic, ())
 
     def matching(self, topic: str, key: str | None) -> tuple[W, ...]:
         """Who gets a message, each once."""
@@ -165,6 +161,12 @@ def _group(found: Any) -> tuple[Any, ...]:
 
 def _each(keys: Collection[str] | None) -> Collection[str | None]:
     return (None,) if keys is None else keys
+
+
+def weight(topic: str, keys: Collection[str] | None) -> int:
+    """Bytes that an interest counts for: those of its text, and `EACH` for the topic and each key."""
+    texts = (topic, *(keys or ()))
+    return len("".join(texts).encode(errors="surrogatepass")) + EACH * len(texts)
 
 
 def thin(keys: Collection[str] | None) -> Collection[str] | None:

@@ -49,9 +49,6 @@ from .policies import Policy
 MOST = 1_000_000
 """Messages that wait for one reader; beyond that the oldest makes room, whosever it is."""
 
-ALONE = 1 << 16
-"""Bytes of a message beyond which it goes alone, over a carrier that takes it in a block."""
-
 
 class KeepQueue(Pile[M], Generic[M]):
     """Not thread-safe: the publisher's lock protects it. Its length counts what may go now.
@@ -255,16 +252,16 @@ class KeepQueue(Pile[M], Generic[M]):
     def take(self, messages: int, size: int, blocks: bool = False) -> list[Letter[M]]:
         """See `ClaimQueue.take`."""
         taken: list[Letter[M]] = []
-        again, letters, whole = self._again, self._letters, size
+        again, letters = self._again, self._letters
         while again and len(taken) < messages:
-            size -= whole if blocks and again[0].size > ALONE else OVERHEAD + again[0].size
+            size -= OVERHEAD + again[0].size
             if size < 0 and taken:
                 return taken
             taken.append(again.popleft())
         orders: list[int] = []
         most = min(self.asked, self.share)
         for order, letter in islice(letters.items(), min(messages - len(taken), self._open())):
-            size -= whole if blocks and letter.size > ALONE else OVERHEAD + letter.size
+            size -= OVERHEAD + letter.size
             sent = self._sent_bytes + letter.size
             if (size < 0 and (taken or orders)) or (orders and sent > most):
                 break

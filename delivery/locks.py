@@ -37,10 +37,9 @@ from typing import Generic, Literal, TypeVar
 
 from ..protocol.errors import LocalProtocolError, LockedBy, LockLost, Refused, RemoteProtocolError
 from ..protocol.message import Identity
-from ..protocol.quotas import Shares
 from ..protocol.shown import printable
 
-_WAITING = 1000  # requests that may wait for one lock
+_WAITING = 500  # requests of one key that may wait for one lock
 MIN_TTL, MAX_TTL, MAX_REASON, MAX_TOKEN = 0.1, 86_400.0, 200, 128
 MAX_GIVEN_UP, GIVEN_UP = 1000, 60.0
 """Owners that gave up without having the lock and are refused, at most; and for how many seconds."""
@@ -226,13 +225,9 @@ class Lock(Generic[T]):
             return Granted(ticket, owner), events + self._pass_to(claim, now)
         if not wait_until > now:
             return self._locked_by(holder), events
-        waiting = Shares(_WAITING, "requests wait for this lock")
-        for other in self._waiting.values():
-            waiting.add(other.owner.key_id)
-        try:
-            waiting.need(owner.key_id, 1, f"{holder.label} holds it: try again later")
-        except Refused as exc:
-            return exc, events
+        if sum(other.owner.key_id == owner.key_id for other in self._waiting.values()) >= _WAITING:
+            wait = f"{_WAITING} requests with this key wait for this lock"
+            return Refused(f"no room: {wait}; {holder.label} holds it: try again later"), events
         self._waiting[ticket] = claim
         return Waiting(ticket), events
 

@@ -50,14 +50,14 @@ class Most(NamedTuple):
     Attributes:
         messages: all of them.
         bytes: outside of blocks.
-        leased: contents in blocks: one that the reader looks at, and one on its way, which it copies when it
-            goes on looking at the first one.
+        leased: contents in blocks: one that the reader looks at, one that somebody waits for, and one on its
+            way, which the reader copies.
         waiting: bytes that wait; beyond them the oldest is lost, of ``drop`` the newest.
     """
 
     messages: int = 10_000
     bytes: int = 64 << 20
-    leased: int = 2
+    leased: int = 3
     waiting: int = 64 << 20
 
 
@@ -71,14 +71,12 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
     Attributes:
         runs_ahead: what need not be the newest goes even though the carrier takes no more now.
         gone: entries that nothing waits for any more, without having gone; for the owner to empty.
-        lent: bytes of ready contents in blocks.
     """
 
     def __init__(self, flows: Callable[[], bool], most: Most | None = None) -> None:
         super().__init__()
         self.runs_ahead = False
         self.gone: list[Entry[M]] = []
-        self.lent = 0
         self._flows = flows
         self._most = most or Most()
         self._messages = self._bytes = self._leased = 0  # ready or under way for lossy claims
@@ -208,8 +206,6 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
             self._messages += 1
             self._bytes += entry.ahead
             self._leased += entry.leased
-        if entry.leased:
-            self.lent += entry.size
         self._ready.append(entry)
 
     def _leave(self, entry: Entry[M]) -> None:
@@ -283,7 +279,6 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
             if self.is_last(entry):
                 self.gone.append(entry)
         self._ready.clear()
-        self.lent = 0
 
     def give_block(self) -> bool:
         """One that waits and lies in a block is lost; False when there is none."""
@@ -316,8 +311,6 @@ class SendQueue(ClaimQueue[Entry[M], Interest], Generic[M]):
         if self.parts and len(fresh) > 1:  # in this order, contents of several entries go once
             taken[-len(fresh) :] = fresh = sorted(fresh, key=lambda each: each.ahead >= 0)
         self._under_way.sent(fresh)
-        if self.lent:
-            self.lent -= sum([entry.size for entry in fresh if entry.leased])
         return taken
 
     def losses(self, most: int, shown: int = 0) -> list[Loss]:

@@ -25,9 +25,10 @@ there is a `Conflict` once the other one has been heard after that, so a restart
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 
-from ..protocol.quotas import Quotas, Shares
+from ..protocol.memo import keep_recent
 from .deadlines import Deadlines
 from .events import Appeared, Changed, Conflict, Event, Process, Source, Vanished
 from .index import Claims, Index, Key, key_of
@@ -35,11 +36,11 @@ from .peers import Peer, View
 from .queries import Queries
 from .records import Announcement, Bye, Entry, Kind, Record, Subscribe, TopicRecord, joined
 
-PROCESSES = 10_000
-"""Processes that a directory, or a registry, knows."""
+PROCESSES = 5000
+"""Processes of one key that a directory, or a registry, knows."""
 
-_ENTRIES = 100_000
-"""Agents and topics of other processes in a directory; one that is heard on two ways counts twice."""
+_ENTRIES = 50_000
+"""Agents and topics of other processes with one key in a directory; one heard on two ways counts twice."""
 
 NAMES_HELD = 30.0
 """Seconds for which names that a registry told live on while it does not answer."""
@@ -53,7 +54,7 @@ LATE = 3.0
 
 MAX_VIEWS = 16
 MAX_GONE = 10_000
-"""Processes of one key that are gone and remembered, so that what they once said cannot bring them back."""
+"""Processes that are gone and remembered, so that what they once said cannot bring them back."""
 
 _ViewKey = tuple[bytes, Source, int]
 
@@ -74,8 +75,7 @@ class Directory:
 
     Attributes:
         counters: ``other_partition other_key names_kept own old skewed views_full``, processes and entries
-            for which there is no room, of all keys or of theirs, ``processes_full entries_full``, and those
-            that callers add.
+            for which their key has no room, ``processes_full entries_full``, and those that callers add.
         skew: seconds by which the last clock that differed by too much was ahead.
     """
 
@@ -95,8 +95,9 @@ class Directory:
         self.skew = 0.0
         self._index = Index()
         self._peers: dict[bytes, Peer] = {}
-        self._gone: Quotas[bytes, tuple[int, float]] = Quotas()  # epoch, and up to which sequence it is over
-        self._met, self._held = Shares(PROCESSES, "processes"), Shares(_ENTRIES, "entries")
+        # By key and process: epoch, and up to which sequence it is over.
+        self._gone: OrderedDict[tuple[str, bytes], tuple[int, float]] = OrderedDict()
+        self._met, self._held = Counter[str](), Counter[str]()
         self._key_id = key_id
         self._claims, self._now = Claims(), 0.0
         self._silence = Deadlines[_ViewKey]()
@@ -185,8 +186,8 @@ class Directory:
             if not self._may_be_met(said, skew, fresh, key):
                 return events
             peer = self._peers[said.process] = Peer(said.process, said.epoch, key)
-            self._met.add(key)
-            self._gone.pop(key, said.process)
+            self._met[key] += 1
+            self._gone.pop((key, said.process), None)
         elif said.epoch != peer.epoch:
             return self._count("old")
         elif isinstance(said, Bye):
@@ -253,13 +254,13 @@ class Directory:
         """Whether an announcement makes a process known."""
         if isinstance(said, Bye | Subscribe):
             return False
-        epoch, over = self._gone.get(key, said.process) or (-1, -1.0)
+        epoch, over = self._gone.get((key, said.process), (-1, -1.0))
         if said.epoch < epoch or (said.epoch == epoch and said.sequence <= over):
             self._count("old")
         elif not fresh:
             self._count("skewed")
             self.skew = skew
-        elif self._met.room(key) <= 0:
+        elif self._met[key] >= PROCESSES:
             self._count("processes_full")
         else:
             return True
@@ -292,11 +293,11 @@ class Directory:
         ]
 
     def _merge(self, peer: Peer, view: View, said: Announcement, now: float) -> list[Event]:
-        before, room = len(view.records), self._held.room(peer.key_id)
+        before, room = len(view.records), _ENTRIES - self._held[peer.key_id]
         if view.overfull and room > 0:
             view.overfull = False
         touched = view.merge(said, room)
-        self._held.add(peer.key_id, len(view.records) - before)
+        self._held[peer.key_id] += len(view.records) - before
         if view.overfull:
             self._count("entries_full")
         if peer.to_ask:
@@ -309,19 +310,19 @@ class Directory:
         events = self._vanish(peer, peer.numbers.copy())
         for (source, number), view in peer.views.items():
             self._silence.drop((peer.process, source, number))
-            self._held.add(peer.key_id, -len(view.records))
+            self._held[peer.key_id] -= len(view.records)
         self._queries.done(peer.process)
         self._doubts.pop(peer.process, None)
         del self._peers[peer.process]
-        self._met.add(peer.key_id, -1)
+        self._met[peer.key_id] -= 1
         over = float("inf") if bye else peer.sequence
-        self._gone.put(peer.key_id, peer.process, (peer.epoch, over), MAX_GONE)
+        keep_recent(self._gone, (peer.key_id, peer.process), (peer.epoch, over), MAX_GONE)
         return events
 
     def _lose(self, peer: Peer, source: Source, number: int) -> list[Event]:
         """A process is not heard on one way any more."""
         view = peer.views.pop((source, number))
-        self._held.add(peer.key_id, -len(view.records))
+        self._held[peer.key_id] -= len(view.records)
         if not peer.views:
             return self._forget(peer)
         return self._rebuilt(peer, set(view.records))

@@ -17,24 +17,22 @@ process before the rest, because the rest may have been sent long ago.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import takewhile
 
 from ..protocol.errors import Refused
 from ..protocol.message import Identity
-from ..protocol.quotas import Shares
 from .directory import PROCESSES, SILENCE
 
-_BYTES = 64 << 20
-"""Bytes of all that processes tell a registry."""
+_BYTES = 32 << 20
+"""Bytes of all that processes with one key tell a registry."""
 
 MAX_BYTES_OF_ONE = 4 << 20
 """Of the datagrams of one process."""
 
 MAX_GONE = 10_000
 """Processes that are remembered as gone, so that whoever was not here then is told."""
-
-_SEVERAL = "end some, or use several registries, by partition"
 
 MAX_NEWS = 256 << 10
 """Bytes of datagrams that are told at once; the rest follows with the next question, which waits for none."""
@@ -89,8 +87,7 @@ class RegistryState:
     """See the table in the module's docstring."""
 
     def __init__(self) -> None:
-        self._processes = Shares(PROCESSES, "processes announce here")
-        self._bytes = Shares(_BYTES, "bytes are told here")
+        self._processes, self._bytes = Counter[str](), Counter[str]()  # by key
         self._known: dict[bytes, _Known] = {}
         self._gone: dict[bytes, int] = {}  # and after which change
         self.cursor = 0
@@ -102,7 +99,7 @@ class RegistryState:
     @property
     def size(self) -> int:
         """Bytes of all datagrams."""
-        return self._bytes.total
+        return self._bytes.total()
 
     def hear(self, process: bytes, owner: Identity, beats: Views, now: float) -> bool:
         """A sign of life; False when the process is unknown and is to tell its whole.
@@ -137,21 +134,21 @@ class RegistryState:
             now: as `hear`.
 
         Raises:
-            Refused: when another owner speaks for it, or it is too much: for one process, for all of its key
-                or for all.
+            Refused: when another owner speaks for it, or it is too much, for one process or for its key.
         """
-        known = self._known.get(process)
-        before = 0
+        known, key_id = self._known.get(process), owner.key_id
         if known is not None:
             self._check_owner(process, known, owner)
-            before = known.said.size
-        else:
-            self._processes.need(owner.key_id, 1, _SEVERAL)
+        new, more = known is None, said.size - (0 if known is None else known.said.size)
         if said.size > MAX_BYTES_OF_ONE:
             raise Refused(f"a process tells a registry at most {MAX_BYTES_OF_ONE} bytes, not {said.size}")
-        self._bytes.need(owner.key_id, said.size - before, _SEVERAL)
-        self._processes.add(owner.key_id, known is None)
-        self._bytes.add(owner.key_id, said.size - before)
+        if self._processes[key_id] + new > PROCESSES or self._bytes[key_id] + more > _BYTES:
+            raise Refused(
+                f"no room: at most {PROCESSES} processes with one key tell at most {_BYTES} bytes; "
+                "end some, or use several registries, by partition"
+            )
+        self._processes[key_id] += new
+        self._bytes[key_id] += more
         self.cursor += 1
         self._gone.pop(process, None)
         # At the end of the dictionary, so that its order is that of the numbers.
@@ -182,8 +179,8 @@ class RegistryState:
 
     def _forget(self, process: bytes) -> None:
         known = self._known.pop(process)
-        self._processes.add(known.owner.key_id, -1)
-        self._bytes.add(known.owner.key_id, -known.said.size)
+        self._processes[known.owner.key_id] -= 1
+        self._bytes[known.owner.key_id] -= known.said.size
         self.cursor += 1
         self._gone[process] = self.cursor
         if len(self._gone) > MAX_GONE:

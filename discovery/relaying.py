@@ -17,11 +17,10 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from .datagrams import passed_on
 from .interfaces import Interface
-from .multicast import Datagram
+from .multicast import Datagram, Multicast
 
 logger = logging.getLogger("pzc.relay")
 
@@ -32,23 +31,6 @@ MAX_GUESTS = 64
 """Guests at one time; more are not answered."""
 
 Address = tuple[str, int]
-
-
-class Sender(Protocol):
-    """The part of `Multicast` that is needed here."""
-
-    @property
-    def interfaces(self) -> Sequence[Interface]:
-        """Where it sends and listens."""
-        ...
-
-    def send(self, data: bytes, interface: Interface) -> bool:
-        """Send to everybody on one interface."""
-        ...
-
-    def send_to(self, data: bytes, address: Address) -> bool:
-        """Send to one address."""
-        ...
 
 
 class Relaying:
@@ -110,7 +92,7 @@ class Relaying:
         for guest in [guest for guest, (_, until) in self._guests.items() if until < now]:
             del self._guests[guest]
 
-    def said(self, multicast: Sender, data: bytes, interface: Interface) -> None:
+    def said(self, multicast: Multicast, data: bytes, interface: Interface) -> None:
         """This process has said something on an interface."""
         for relay in self._routes.get(interface.address, ()):
             multicast.send_to(data, relay)
@@ -120,7 +102,7 @@ class Relaying:
 
     def heard(
         self,
-        multicast: Sender,
+        multicast: Multicast,
         datagram: Datagram,
         passed: bool,
         now: float,
@@ -150,7 +132,7 @@ class Relaying:
 
     def _greet(
         self,
-        multicast: Sender,
+        multicast: Multicast,
         datagram: Datagram,
         now: float,
         whole: Callable[[Interface], Sequence[bytes]],

@@ -34,11 +34,10 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
@@ -47,13 +46,14 @@ from ..discovery.names import check_name, check_partition
 from ..protocol.errors import ConfigError, PzcError
 from ..protocol.keyring import check_private
 from ..protocol.shown import hint
+from ..protocol.toml import made, parsed, read_file
 from ..transport.endpoints import RANDOM_TCP, check
 
 DEFAULT = "lab.toml"
 """The file that is read when none is named."""
 
 Restart = Literal["always", "on-failure", "never"]
-Table = TypeVar("Table", bound=msgspec.Struct)
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 
 class LabTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class LabTable(msgspec.Struct, frozen=True, kw_only=True):
         name: of the lab; default that of the file's folder.
         keyring: file with the keys of every process; None leaves that to the environment.
         partition: in which names are found.
-        grace: seconds that a process has to end.
+        grace: seconds that a process has to end; up to a day.
         metrics: port of loopback at which Prometheus may ask; 0 for any, None for none.
         monitor: port of loopback at which a browser shows the lab; 0 for any, None for none.
     """
@@ -71,9 +71,9 @@ class LabTable(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     keyring: str | None = None
     partition: str | None = None
-    grace: float = 10.0
-    metrics: int | None = None
-    monitor: int | None = None
+    grace: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 10.0
+    metrics: Port | None = None
+    monitor: Port | None = None
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,8 +184,6 @@ class LabFile(msgspec.Struct, frozen=True):
 _LONGEST = 64
 """Letters of a lab's name in that of its recorder, which stands in names of files."""
 
-_DAY = 86_400.0
-
 _TABLES = {"lab": LabTable, "recorder": RecorderTable, "pipeline": PipelineTable, "registry": RegistryTable}
 _RESERVED = {"lab", "recorder", "pipeline", "registry", "metrics", "monitor"}
 
@@ -202,26 +200,23 @@ def read_lab(path: Path) -> LabFile:
         ConfigError: when it cannot be read, or says what cannot be; with file, table and key.
     """
     path = located(path)
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin with a mark
-    except OSError as exc:
-        todo = "; name another one, or let pzc demo write one" if isinstance(exc, FileNotFoundError) else ""
-        raise ConfigError(f"lab file {path} cannot be read: {exc.strerror}{todo}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"lab file {path} is no TOML: {exc}") from exc
+    if not path.exists():
+        todo = "name another one, or let pzc demo write one"
+        raise ConfigError(f"lab file {path} cannot be read: No such file or directory; {todo}")
+    given = parsed(read_file(path, f"lab file {path}"), f"lab file {path}")
     for name in given:
         if name not in (*_TABLES, "server"):
             raise ConfigError(f"{path}: [{name}] is not known; {hint(name, (*_TABLES, 'server'))}")
-    made = {
-        name: _made(kind, given[name], f"{path}: [{name}]") for name, kind in _TABLES.items() if name in given
+    tables = {
+        name: made(kind, given[name], f"{path}: [{name}]") for name, kind in _TABLES.items() if name in given
     }
     file = LabFile(
         path,
-        cast("LabTable", made.get("lab", LabTable())),
+        cast("LabTable", tables.get("lab", LabTable())),
         dict(_servers(given.get("server", {}), path)),
-        cast("RecorderTable | None", made.get("recorder")),
-        cast("PipelineTable | None", made.get("pipeline")),
-        cast("RegistryTable | None", made.get("registry")),
+        cast("RecorderTable | None", tables.get("recorder")),
+        cast("PipelineTable | None", tables.get("pipeline")),
+        cast("RegistryTable | None", tables.get("registry")),
     )
     _check(file)
     return file
@@ -231,30 +226,7 @@ def _servers(given: object, path: Path) -> Iterator[tuple[str, ServerTable]]:
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: server is no table; expected such as [server.psu]")
     for name, table in cast("dict[str, object]", given).items():
-        yield name, _made(ServerTable, table, f"{path}: [server.{name}]")
-
-
-def _made(kind: type[Table], table: object, where: str) -> Table:
-    if not isinstance(table, dict):
-        raise ConfigError(f"{where} is no table")
-    fields = [field.name for field in msgspec.structs.fields(kind)]
-    for key in cast("dict[str, object]", table):
-        if key not in fields:
-            raise ConfigError(f"{where} {key} is not known; {hint(key, fields)}")
-    try:
-        return msgspec.convert(table, kind)
-    except msgspec.ValidationError as exc:
-        told = f"{where}: {exc}".replace(" - at `$.", " for `")
-        raise ConfigError(told + _words(kind, cast("dict[str, object]", table))) from None
-
-
-def _words(kind: type[Table], table: dict[str, object]) -> str:
-    """What may stand where another word does."""
-    for key, annotation in get_type_hints(kind).items():
-        known, word = get_args(annotation), table.get(key)
-        if get_origin(annotation) is Literal and isinstance(word, str) and word not in known:
-            return f"; {hint(word, known)}"
-    return ""
+        yield name, made(ServerTable, table, f"{path}: [server.{name}]")
 
 
 def _check(file: LabFile) -> None:
@@ -262,11 +234,6 @@ def _check(file: LabFile) -> None:
         raise ConfigError(f"{file.path}: [pipeline] needs a [recorder], whose journal it reads")
     if not file.servers and file.recorder is None and file.registry is None:
         raise ConfigError(f"{file.path} starts nothing: say such as [server.psu]")
-    if not 0 < file.lab.grace <= _DAY:
-        raise ConfigError(f"{file.path}: [lab] grace = {file.lab.grace} is no time to end in: up to a day")
-    for key, port in (("metrics", file.lab.metrics), ("monitor", file.lab.monitor)):
-        if port is not None and not 0 <= port < 65536:
-            raise ConfigError(f"{file.path}: [lab] {key} = {port} is no port")
     _told(file, "[lab] partition", check_partition, file.lab.partition)
     for key, named in (
         ("[lab] keyring", file.lab.keyring),

@@ -20,13 +20,14 @@ from __future__ import annotations
 import fnmatch
 import logging
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from ..protocol.errors import ConfigError
+from ..protocol.toml import made, parsed, read_file
 from . import sql
 from .arrow import pa, pc
 from .schema import ALARMS, NOTIFICATIONS
@@ -64,8 +65,7 @@ _SPELLINGS = (
 _PLACE = r"\bget\(\s*(\w+)\s*,\s*(\d+)\s*\)|\b(value_list|shape)\s*\[\s*(\d+)\s*\]"
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """One limit; see the module's docstring.
 
     Attributes:
@@ -89,35 +89,25 @@ class Limit:
     publish: bool = False
 
 
+class _Tables(msgspec.Struct):
+    limits: dict[str, dict[str, Any]] = {}
+
+
 def read_limits(path: str | Path) -> list[Limit]:
     """The limits of a TOML file.
 
     Raises:
         ConfigError: when it cannot be read, or is no file of limits; says where.
     """
-    try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
-        raise ConfigError(f"limits {path} cannot be read: {exc}") from exc
-    table = found.pop("limits", {})
-    if found or not isinstance(table, dict):
-        raise ConfigError(f"limits {path}: expected tables [limits.NAME], found {sorted(found) or 'a value'}")
-    return [_limit(f"limits {path}", name, entry) for name, entry in table.items()]
+    where = f"limits {path}"
+    tables = made(_Tables, parsed(read_file(Path(path), where), where), where).limits
+    return [_limit(f"{where}: [limits.{name}]", name, entry) for name, entry in tables.items()]
 
 
-def _limit(source: str, name: str, entry: Any) -> Limit:
-    if not isinstance(entry, dict):
-        raise ConfigError(f"{source}: [limits.{name}] is no table")
-    if not isinstance(entry.get("publish", False), bool):
-        raise ConfigError(f"{source}: publish of [limits.{name}] is neither true nor false")
-    if not all(isinstance(value, str) for key, value in entry.items() if key != "publish"):
-        raise ConfigError(f"{source}: [limits.{name}] holds something that is no text")
-    known = set(Limit.__dataclass_fields__) - {"rule"}
-    if unknown := sorted(set(entry) - known):
-        raise ConfigError(f"{source}: [limits.{name}] has {unknown}, expected {sorted(known)}")
-    if not entry.get("where", "").strip():
-        raise ConfigError(f'{source}: [limits.{name}] needs where = "SQL that is true for a violation"')
-    return Limit(name, **entry)
+def _limit(where: str, name: str, entry: dict[str, Any]) -> Limit:
+    if not str(entry.get("where", "")).strip():
+        raise ConfigError(f'{where} needs where = "SQL that is true for a violation"')
+    return made(Limit, {**entry, "rule": name}, where)
 
 
 class LimitsFile(NamedTuple):

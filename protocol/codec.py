@@ -7,16 +7,16 @@ decoded before it is verified. Time comes in as an argument; the codec knows no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from . import ids, original, serializers, signing
+from .buffers import Allocate, Data
 from .errors import (
     ConfigError,
     FrameError,
     LocalProtocolError,
+    SerializeError,
     SerializerRefused,
     SignatureError,
     StaleMessage,
@@ -25,7 +25,6 @@ from .errors import (
 from .frames import (
     DIALECTS,
     MAX_CONTENT,
-    OWN_ID_SIZE,
     PZC00,
     PZC01,
     Buffer,
@@ -35,46 +34,18 @@ from .frames import (
     format_header,
     format_msgid,
     parse_header,
-    read_key,
-    read_sequence,
-    split_01,
     text,
 )
 from .ids import Stamp
 from .keyring import Key, Keyring
-from .memo import Memo
 from .message import Facts, Message
-from .signing import KEY_ID_SIZE, SUITES, Sealer, Suite
+from .signing import SUITES, Suite
 from .window import ReplayWindow, SeenSignatures
-
-
-@dataclass(slots=True)
-class Incoming:
-    """What a receiver knows of what many messages from one agent to another share, worked out once.
-
-    It is looked up by everything that it was made from, so that a message with one other byte in a shared
-    place finds nothing.
-
-    Attributes:
-        facts: of the messages.
-        serializer: name.
-        accepted: whether contents in that serializer are opened.
-        tag_end: where in frame 4 the tag ends, that begins behind the suite.
-        sealer_of: makes a sealer for an epoch of that sender.
-        sealer: of the last message that held, None before.
-    """
-
-    facts: Facts
-    serializer: str
-    accepted: bool
-    tag_end: int
-    sealer_of: Callable[[int], Sealer]
-    sealer: Sealer | None
-
 
 FRESH_MS = 30_000
 """A message may be this many milliseconds older or newer than the receiver's clock."""
 
+_sealer = lru_cache(1024)(signing.sealer)
 # Enum members are looked up by Python code in some versions.
 _REQUEST, _REPLY, _NOTIFICATION = Kind
 
@@ -128,11 +99,29 @@ class Codec:
         )
         self._opened = self.accept_serializers | serializers.STRUCTURAL
         self.max_content = max_content
-        self._incoming: Memo[Hashable, Incoming] = Memo()
 
-    def __getstate__(self) -> dict[str, Any]:
-        # What is kept belongs to this codec's keys: a copy works it out again.
-        return {**self.__dict__, "_incoming": Memo()}
+    def serializer_for(self, key: Key | None) -> str:
+        """Name of the serializer of what a key signs: no pickle where no receiver would believe it."""
+        untrusted = key is None or not key.trusted
+        return "msgpack" if untrusted and serializers.family(self.serializer) == "pickle" else self.serializer
+
+    def pack_notification(self, content: object, allocate: Allocate | None = None) -> tuple[str, Data]:
+        """Serializer and bytes of what is published.
+
+        Whatever has a kind is written without pickle, signed or not, because recorders store it and pipelines
+        read it without the publisher's classes. The rest is pickled where a key makes readers believe that.
+
+        Raises:
+            SerializeError: when the serializer cannot express the content.
+        """
+        if serializers.family(self.serializer) != "pickle":
+            return serializers.pack(self.serializer, content, allocate)
+        try:
+            return serializers.pack("msgpack", content, allocate)
+        except SerializeError:
+            if self.keyring is None or not self.keyring.publishing.trusted:
+                raise
+            return serializers.pack(self.serializer, content, allocate)
 
     @property
     def suites(self) -> list[str]:
@@ -171,20 +160,22 @@ class Codec:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        name = serializer or self.serializer
-        body = serializers.encode(name, content)
+        kind = _REPLY if msgid is not None else _NOTIFICATION if topic else _REQUEST
+        signer = None if self.keyring is None else self.keyring.signer(kind)
+        old = (dialect or self.dialect) == PZC00
+        name = serializer or (self.serializer if old else self.serializer_for(signer))
+        if topic and not old and serializer is None:
+            name, body = self.pack_notification(content)
+        else:
+            body = serializers.encode(name, content)
         if len(body) > self.max_content:
             raise too_large(len(body), self.max_content)
-        if (dialect or self.dialect) == PZC00:
+        if old:
             own = stamp.urn() if msgid is None else msgid
             return original.encode(self.keyring, sender, topic, name, body, own)
-        if msgid is None:
-            kind, msgid_frame = _NOTIFICATION if topic else _REQUEST, stamp.urn_frame()
-        else:
-            kind, msgid_frame = _REPLY, format_msgid(msgid)
+        msgid_frame = stamp.urn_frame() if msgid is None else format_msgid(msgid)
         header = format_header(PZC01, sender, topic, sequence if msgid is None else stamp.hex(), key)
         suite = self.suite or Suite.HMAC_SHA256
-        signer = None if self.keyring is None else self.keyring.signer(kind)
         sealer = signing.sealer(signer, suite, kind, sender, receiver, stamp.epoch)
         tag, body = sealer.seal(stamp, header, name.encode(), msgid_frame, body)
         return [header, name.encode(), body, msgid_frame, tag.join(sealer.mark)]
@@ -217,70 +208,32 @@ class Codec:
             SerializerRefused: in this order of checks.
         """
         check_frames(frames, self.max_content)
-        header, name, content, msgid_frame, proof = frames
-        if not (type(header) is bytes and type(name) is bytes and type(proof) is bytes):
-            header, name, proof = bytes(header), bytes(name), bytes(proof)
-        if not header.startswith(b"PZC01+"):
-            return self._open_00(frames, kind, seen)
-        opening, sequence, about = split_01(header)
-        replies = len(sequence) == OWN_ID_SIZE
-        shared = (opening, replies, name, proof[:1], len(proof), proof[-KEY_ID_SIZE:], receiver, kind)
-        known = self._incoming.get(shared)
-        incoming = known or self._meet(header, name, proof, receiver, kind)
-        msgid = text("message id", msgid_frame)
-        if replies:
-            number, about, stamp = 0, b"", ids.parse_hex(text("header", sequence))
-        else:
-            number, stamp = read_sequence(sequence), ids.parse_urn(msgid)
-        sealer = incoming.sealer
-        if sealer is None or sealer.epoch != stamp.epoch:
-            sealer = incoming.sealer_of(stamp.epoch)
-        content = sealer.open(stamp, header, name, msgid_frame, content, proof[1 : incoming.tag_end])
-        if known is None:
-            self._incoming.keep(shared, incoming)
-        incoming.sealer = sealer
-        facts = incoming.facts
-        if facts.signer is not None:
+        header = parse_header(frames[0])
+        if header.dialect not in self.accept:
+            raise VersionError(f"{header.dialect} is not accepted here, only {', '.join(self.accept)}")
+        if header.kind is None:
+            return self._open_00(frames, header, kind, seen)
+        if kind is not None and header.kind is not kind:
+            raise FrameError(f"expected a {kind.name.lower()}, received another kind")
+        name, msgid = text("serializer", frames[1]), text("message id", frames[3])
+        stamp, signature = header.own or ids.parse_urn(msgid), signing.split(frames[4])
+        signer = self._signer_01(signature, header.kind)
+        sealer = _sealer(signer, signature.suite, header.kind, header.sender, receiver, stamp.epoch)
+        content = sealer.open(stamp, frames[0], frames[1], frames[3], frames[2], signature.tag)
+        if signer is not None:
             if now_ms is not None and not -FRESH_MS <= now_ms + offset_ms - stamp.ms <= FRESH_MS:
                 raise stale(now_ms + offset_ms - stamp.ms)
             if window is not None:
-                window.admit((facts.signer.key_id, facts.sender, stamp.epoch), stamp.ms, stamp.counter)
-        if not incoming.accepted:
-            raise self.refused(incoming.serializer)
-        return Message(
-            incoming.facts, msgid, stamp, incoming.serializer, content, proof[0], number,
-            read_key(about) if about else "",
-        )  # fmt: skip
-
-    def _meet(
-        self, header_frame: bytes, name_frame: bytes, proof: bytes, receiver: str, kind: Kind | None
-    ) -> Incoming:
-        header = self._header(header_frame)
-        if header.kind is None or (kind is not None and header.kind is not kind):
-            raise FrameError(f"expected a {kind.name.lower() if kind else 'message'}, received another kind")
-        name = text("serializer", name_frame)
-        signature = signing.split(proof)
-        signer = self._signer_01(signature, header.kind)
-        sealer_of = partial(signing.sealer, signer, signature.suite, header.kind, header.sender, receiver)
+                window.admit((signer.key_id, header.sender, stamp.epoch), stamp.ms, stamp.counter)
+        if not self.opens(name):
+            raise self.refused(name)
         trusted = signer is not None and signer.trusted and (bool(receiver) or header.kind is _NOTIFICATION)
-        return Incoming(
-            Facts.of(PZC01, header.kind, header.sender, header.topic, signer, trusted=trusted),
-            name,
-            self.opens(name),
-            1 + signing.TAG_SIZE[signature.suite] if signer else len(proof),
-            sealer_of,
-            None,
-        )
+        facts = Facts.of(PZC01, header.kind, header.sender, header.topic, signer, trusted=trusted)
+        return Message(facts, msgid, stamp, name, content, int(signature.suite), header.sequence, header.key)
 
     def opens(self, name: str) -> bool:
         """True when contents in that serializer are opened."""
         return serializers.family(name) in self._opened
-
-    def _header(self, frame: bytes) -> Header:
-        header = parse_header(frame)
-        if header.dialect not in self.accept:
-            raise VersionError(f"{header.dialect} is not accepted here, only {', '.join(self.accept)}")
-        return header
 
     def _signer_01(self, signature: signing.Signature, kind: Kind) -> Key | None:
         signing.check_signed(signature.suite, self.keyring is not None)
@@ -291,8 +244,10 @@ class Codec:
             raise SignatureError(f"signed with the unknown key {signature.rest[:16]!r}: keys differ")
         return self.keyring.of_asker(key) if kind is _REQUEST else key
 
-    def _open_00(self, frames: Sequence[Buffer], kind: Kind | None, seen: SeenSignatures | None) -> Message:
-        envelope = original.open_frames(self.keyring, self._header(bytes(frames[0])), frames, kind)
+    def _open_00(
+        self, frames: Sequence[Buffer], header: Header, kind: Kind | None, seen: SeenSignatures | None
+    ) -> Message:
+        envelope = original.open_frames(self.keyring, header, frames, kind)
         if seen is not None and envelope.signer is not None:
             seen.admit(bytes(frames[4]), envelope.key_id)
         if serializers.family(envelope.serializer) not in self.accept_serializers:

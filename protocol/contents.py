@@ -1,52 +1,21 @@
 """Contents with a meaning of their own: handshake, refusals, and the Proxy-Server protocol.
 
-::
-
-    request                                          reply
-    {"pzc": "hello", "challenge": hex, "answer": hex}  {"pzc": "hello", "challenge": same, "nonce": hex, ...}
-    {"pzc": "placed", "mark": hex, "topic": topic}   {"pzc": "placed", "epoch": n, "last": n}
-    {"pzc": "future", "id": call id}                 the call's answer, or ("PSMessage", "pending", ...)
-    {"pzc": "cancel", "id": call id}                 {"pzc": "cancel", "state": removed | told | unknown}
-    {"pzc": "drop", "id": stream id}                 {"pzc": "drop"}
-    {"pzc": "lock", "token": text, "ttl": s, ...}    {"pzc": "lock", "owner": label}, or refused after "wait"
-    {"pzc": "unlock", "token": text}                 {"pzc": "unlock", "held": bool}; with "given_up":
-                                                     True the token gets the lock no more
-    {"pzc": "alive"}                                 {"pzc": "alive"}, late: a sign of life in both directions
-    anything                                         ("PZCError", {"code": class name, "text": text})
-    ("PSMessage", action, options)                   ("PSMessage", action, options)
-
-Calls, beside the original's actions::
-
-    action, options                                  reply
-    "batch", {"calls": [[action, options], ...]}     "batch", {"results": [...], "raised": error or None}
-    "exec" of a generator method                     "stream", {"id": stream id}
-    "next", {"id": stream id}                        "items", {"items": [one], "done": bool, "raised": ...}
-    any, with "lock": token                          as without; the call relies on that lock
-    any, with "oneway": True                         none
-
-The first two are the only ones allowed without the receiver's agent id under the signature: they
-change nothing at the receiver. Handshake and refusals are JSON, so that every peer can read them.
+``docs/wire.md`` lists them. ``hello`` and ``placed`` alone are allowed without the receiver's agent id under
+the signature, because they change nothing there. Handshake and refusals are JSON: every peer reads them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import traceback
 from collections.abc import Sequence
 from typing import Any, cast
 
-from . import errors, exceptions, pickles, serializers
-from .cutting import MOST, cut, parts_of, text_of
-from .errors import LockedBy, PzcError, RemoteError, RemoteProtocolError, SerializeError
+from . import errors, exceptions, serializers
+from .errors import LockedBy, PzcError, RemoteError
+from .exceptions import MOST, text_of
 from .frames import PZC00
+from .kinds import qualified
 from .shown import plain, shown
-
-BATCH_CALLS = 10_000
-"""Calls of one batch."""
-
-
-logger = logging.getLogger("pzc.messages")
 
 PS = "PSMessage"
 RETURN = "return"
@@ -56,9 +25,6 @@ ERROR = "PZCError"
 
 _TRACEBACK = 4 * MOST
 """Characters of a traceback that are sent."""
-
-_ENCODED = 2 * MOST
-"""Bytes of an exception that is sent as its own class pickles it."""
 
 SEQUENCES = frozenset({tuple, list})
 """Classes of what comes as a list: not every serializer has tuples."""
@@ -121,17 +87,6 @@ def ps_message(action: str, options: object) -> tuple[str, str, object]:
     return PS, action, options
 
 
-def is_bulky(content: Any) -> bool:
-    """Whether what a message of the Proxy-Server protocol gives or takes is, as `pickles.is_bulky`."""
-    if len(content) != 3:
-        return False
-    what = content[2]
-    if what.__class__ is dict:
-        args = what.get("args")
-        what = what.get("value") if args is None else args
-    return what.__class__ in pickles.HOLDING and pickles.is_bulky(what)
-
-
 def read_ps_message(content: Any) -> tuple[str, Any] | None:
     """Action and options of a Proxy-Server message, or None for any other content."""
     if isinstance(content, list | tuple) and len(parts := cast("list[Any]", content)) == 3:
@@ -151,47 +106,24 @@ def as_list(content: object) -> Sequence[Any]:
     return cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
 
 
-def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Action and options of each call of a batch.
-
-    Raises:
-        RemoteProtocolError: when it is no batch.
-    """
-    told = options.get("calls")
-    calls = as_list(told)
-    if not isinstance(told, list | tuple) or len(calls) > BATCH_CALLS:
-        raise RemoteProtocolError(f"a batch has a list of at most {BATCH_CALLS} calls")
-    found: list[tuple[str, dict[str, Any]]] = []
-    for call in calls:
-        pair = as_list(call)
-        if list(map(type, pair)) != [str, dict]:
-            raise RemoteProtocolError(f"a call of a batch is an action and its options, not {shown(call)}")
-        action, given = pair
-        if action == "batch":
-            raise RemoteProtocolError("a batch has no batches inside")
-        found.append((action, given))
-    return found
-
-
 def as_text(value: object) -> str:
     """A text of a peer's as it is; of anything else what it looks like."""
     return value if isinstance(value, str) else shown(value)
 
 
 def raised(error: BaseException) -> tuple[str, str, object]:
-    """``raise`` reply: the exception, cut, and its traceback lines, as the original's."""
+    """``raise`` reply: the exception and its traceback lines, as the original's."""
     frames = vars(BaseException)["__traceback__"].__get__(error)  # a class may hide it
     try:
-        error = cut(error)
         formatted = traceback.format_exception(type(error), error, frames)
     except Exception:  # an attribute that its class defines, such as its notes
-        error = RemoteError(exceptions.qualified(type(error)), text_of(error))
+        error = RemoteError(qualified(type(error)), text_of(error))
         formatted = traceback.format_exception(RemoteError, error, frames)
-    lines, left = list[str](), _TRACEBACK
+    lines, room = list[str](), _TRACEBACK
     for line in formatted:
-        lines.append(line[:left])
-        left -= len(lines[-1])
-        if not left:
+        lines.append(line[:room])
+        room -= len(lines[-1])
+        if not room:
             break
     if lines[0].startswith("Traceback "):
         del lines[0]
@@ -209,39 +141,21 @@ def is_raised(content: object) -> BaseException | None:
 
 
 def portable(content: object, dialect: str, serializer: str) -> object:
-    """Content with the exception of a ``raise`` reply in a form that every receiver can read.
+    """Content with the exception of a ``raise`` reply in the form that its receiver reads.
 
-    PZC01 carries it as a separately encoded part beside its name and text, so that a receiver
-    without its class still learns what happened. An original Pizco gets an exception, a builtin
-    one where ours would need this package.
+    PZC01 has one form for every receiver, see `exceptions`. An original Pizco gets an exception, and one of
+    Python's own where ours would need this package.
     """
     message = read_ps_message(content)
     if message is None or message[0] not in _CARRY_ERRORS:
         return content
     action, options = message
-    if action == "raise":
-        return ps_message(
-            action, _portable_error(cast("tuple[Any, list[str]]", options), dialect, serializer)
-        )
     fields = as_table(options)
-    inside = fields.get("raised")
-    if inside is None:
-        return content
-    return ps_message(action, {**fields, "raised": _portable_error(inside, dialect, serializer)})
-
-
-def _portable_error(options: tuple[Any, list[str]], dialect: str, serializer: str) -> tuple[Any, list[str]]:
-    error, lines = options
+    error, lines = cast("tuple[Any, list[str]]", fields.get("raised") if fields else options) or (None, [])
     if not isinstance(error, BaseException):
-        return options
-    if dialect == PZC00:
-        return as_original(error, serializer), lines
-    detail = {"type": exceptions.qualified(type(error)), "text": text_of(error), **parts_of(error)}
-    with contextlib.suppress(SerializeError):
-        encoded = bytes(serializers.encode(serializer, error))
-        if len(encoded) <= _ENCODED:
-            detail["encoded"] = encoded
-    return detail, lines
+        return content
+    form = (as_original(error, serializer) if dialect == PZC00 else exceptions.write(error)), lines
+    return ps_message(action, {**fields, "raised": form} if fields else form)
 
 
 def as_original(error: BaseException, serializer: str) -> BaseException:
@@ -258,51 +172,24 @@ def as_original(error: BaseException, serializer: str) -> BaseException:
     return error
 
 
-def read_raised(
-    options: object, peer: str, serializer: str, trusted: bool, hide_traceback: bool
-) -> BaseException:
+def read_raised(options: object, peer: str, hide_traceback: bool) -> BaseException:
     """The exception of a ``raise`` reply, with the remote traceback as a note.
 
     Args:
         options: of the reply.
         peer: whose reply it is, for the note.
-        serializer: of the reply.
-        trusted: True when a known key signed the reply.
         hide_traceback: leave the note out.
     """
-    untold: tuple[object, list[str]] = options, []  # Pizco 0.1 sends no traceback
+    bare: tuple[object, list[str]] = options, []  # Pizco 0.1 sends no traceback
     try:
-        detail, lines = untold if isinstance(options, BaseException) else cast("tuple[Any, Any]", options)
+        form, lines = bare if isinstance(options, BaseException) else cast("tuple[Any, Any]", options)
         trace = "".join(map(str, lines))
-    except (TypeError, ValueError):
+        error = form if isinstance(form, Exception) else exceptions.read(form)
+    except Exception:  # what a peer says may be anything
         return RemoteError("unknown", f"malformed raise reply from {peer}: {shown(options, 200)}")
-    error = _rebuild(detail, trace, serializer, trusted)
-    text = as_table(detail).get("text")
-    if isinstance(text, str) and text not in text_of(error):
-        error.add_note(text)
     error.__dict__["_pzc_traceback"] = lines
+    if isinstance(error, RemoteError):
+        error.remote_traceback = trace
     if trace and not hide_traceback:
         error.add_note(f"Remote traceback ({peer}):\n{trace.rstrip()}")
     return error
-
-
-def _rebuild(detail: object, trace: str, serializer: str, trusted: bool) -> BaseException:
-    if isinstance(detail, Exception):
-        return detail
-    if not isinstance(detail, dict):
-        return RemoteError(type(detail).__name__, str(detail), trace)
-    fields = cast("dict[str, Any]", detail)
-    encoded = fields.get("encoded")
-    if isinstance(encoded, bytes | bytearray | memoryview):
-        try:
-            error = serializers.decode(serializer, cast("bytes", encoded), trusted=trusted)
-        except PzcError as exc:
-            logger.debug("remote %s cannot be rebuilt: %s", fields.get("type"), exc)
-        else:
-            if isinstance(error, Exception):
-                return error
-    with contextlib.suppress(Exception):  # what a stranger says of a class that is here
-        error = exceptions.rebuilt(str(fields.get("type")), fields)
-        if error is not None:
-            return error
-    return RemoteError(str(fields.get("type")), str(fields.get("text")), trace)

@@ -1,45 +1,5 @@
 """The error tree. Every class is also the builtin that a Python user would catch.
 
-::
-
-    PzcError
-    ├── ConfigError (ValueError)            a setting, variable or argument cannot be used
-    ├── ProtocolError (ValueError)          bytes that break the wire format
-    │   ├── LocalProtocolError              this side tried to send something impossible
-    │   └── RemoteProtocolError             the other side sent it
-    │       ├── FrameError                  wrong number, size or form of frames
-    │       ├── VersionError                a dialect this side does not accept
-    │       ├── SignatureError (PermissionError)  missing, wrong or foreign signature
-    │       ├── StaleMessage                outside the freshness window
-    │       ├── ReplayedMessage             seen before
-    │       ├── SerializerRefused (PermissionError)  a serializer this side does not accept
-    │       └── DecodeError                 verified content that cannot be decoded
-    ├── SerializeError (TypeError)          content that the chosen serializer cannot express
-    ├── ArgumentsRefused (TypeError)        values that do not fit what a signal declares
-    ├── BindError (OSError)                 an endpoint cannot be bound
-    ├── PeerLost (ConnectionError)          the peer is gone, restarted or unreachable
-    ├── UnknownName (LookupError)           no agent of that name is known
-    ├── AgentClosed (RuntimeError)          used after stop, or in a forked child
-    ├── CallTimeout (TimeoutError)          no reply within the timeout
-    ├── LocalLimit (RuntimeError)           a limit of this process was reached; nothing was sent
-    ├── CallCancelled (RuntimeError)        the caller, or an admin, cancelled the call
-    ├── SubscriptionClosed (RuntimeError)   the subscription has ended
-    ├── ReceiveTimeout (TimeoutError)       no notification within the timeout
-    ├── Refused (PermissionError)           the peer understood and said no
-    │   ├── RoleRefused                     the key's role does not allow the action
-    │   ├── LockedBy                        somebody else holds the lock of the instrument
-    │   ├── LockLost                        the lock that this call relied on is no longer held
-    │   ├── InstantiateRefused              class not on the server's list
-    │   ├── MailboxTaken                    another process reads the mailbox of that name now
-    │   ├── PolicyRefused                   the publisher does not offer this policy
-    │   └── TypeMismatch (TypeError)        the topic's messages are of another type than asked for
-    ├── CycleRefused (ValueError)           a connection of topics that would lead back to its start
-    ├── MemberRefused (AttributeError)      private or unexposed member
-    │   └── OperationRefused (TypeError)    the object does not support that
-    ├── RemoteError (RuntimeError)          a remote exception that cannot be rebuilt here
-    ├── JournalError (OSError)              a journal that cannot be written or read
-    └── MissingRequirement (ImportError)    an optional package or program is not installed
-
 ``Local…`` means your call was wrong, ``Remote…`` that theirs was (the split follows h11).
 """
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from .errors import FrameError, LocalProtocolError, VersionError
-from .ids import parse_hex
+from .ids import Stamp, parse_hex
 
 PZC00 = "PZC00"
 PZC01 = "PZC01"
@@ -60,7 +60,7 @@ class Header(NamedTuple):
     """A parsed header.
 
     ``sequence`` is the topic's number of a notification; ``key`` what the notification is about,
-    mostly empty. ``kind`` is None for PZC00, whose header does not tell.
+    mostly empty. ``kind`` is None for PZC00, whose header does not tell; ``own`` a reply's own id.
     """
 
     dialect: str
@@ -69,6 +69,7 @@ class Header(NamedTuple):
     sequence: int
     key: str
     kind: Kind | None
+    own: Stamp | None = None
 
 
 def check_frames(frames: Sequence[Buffer], max_content: int = MAX_CONTENT) -> None:
@@ -130,36 +131,6 @@ def close_header(opening: bytes, sequence: int | str, key: str) -> bytes:
     if len(header) > MAX_HEADER:
         raise _too_long(header)
     return header
-
-
-def check_topic(topic: object) -> str:
-    """A topic, as it can be sent.
-
-    Raises:
-        LocalProtocolError: for what is no text, or cannot be UTF-8.
-    """
-    if not isinstance(topic, str):
-        raise LocalProtocolError(f"nothing can be published as topic {topic!r:.60}")
-    try:
-        topic.encode()
-    except UnicodeEncodeError as exc:
-        raise _not_utf8(exc) from None
-    return topic
-
-
-def check_key(key: object) -> str:
-    """What a notification is about, as it can be sent.
-
-    Raises:
-        LocalProtocolError: for what is no text, cannot be UTF-8, or has over 2048 characters.
-    """
-    if not isinstance(key, str):
-        raise LocalProtocolError(f"{key!r:.100} of type {type(key).__name__} is no key: expected a string")
-    if len(key) > MAX_HEADER:
-        raise LocalProtocolError(f"the key {key!r:.60} has {len(key)} characters, the limit is {MAX_HEADER}")
-    if not key.isascii():
-        _quoted(key)
-    return key if type(key) is str else str.__str__(key)
 
 
 def open_header(dialect: str, sender: str, topic: str) -> bytes:
@@ -246,8 +217,7 @@ def _parse_01(raw: bytes) -> Header:
         raise _malformed(raw)
     about = read_key(key)
     if len(sequence) == OWN_ID_SIZE:
-        parse_hex(text("header", sequence))  # which refuses what is no id
-        return Header(PZC01, sender, topic, 0, "", Kind.REPLY)
+        return Header(PZC01, sender, topic, 0, "", Kind.REPLY, parse_hex(text("header", sequence)))
     kind = Kind.NOTIFICATION if topic else Kind.REQUEST
     return Header(PZC01, sender, topic, read_sequence(sequence), about, kind)
 

@@ -86,8 +86,6 @@ class MessageIds:
             raise LocalProtocolError(f"epoch {epoch} or first counter {first} out of range")
         self.epoch = epoch
         self._counter = itertools.count(first)
-        self._prefix = (-1, -1, b"")
-        self._suffix = b"%08x" % epoch
         self.count = self._counter.__next__
         """The next counter; whoever takes one makes the id with it, in this epoch."""
 
@@ -106,23 +104,7 @@ class MessageIds:
 
     def next_urn(self, now_ms: int) -> str:
         """A new id as ``urn:uuid:``; errors as `next`."""
-        return self.next_urn_frame(now_ms).decode()
-
-    def next_urn_frame(self, now_ms: int) -> bytes:
-        """As `next_urn`, for frame 3."""
-        counter = self.count()
-        ms, high, prefix = self._prefix
-        if ms != now_ms or high != counter >> 16:
-            prefix = self._urn_prefix(now_ms, counter)
-        return b"%b%04x%b" % (prefix, counter & 0xFFFF, self._suffix)
-
-    def _urn_prefix(self, now_ms: int, counter: int) -> bytes:
-        if not 0 <= now_ms < 1 << TIME_BITS:
-            raise no_time(now_ms)
-        middle = 0x8000 | counter >> 16 & 0x3FFF
-        prefix = b"urn:uuid:%08x-%04x-8%03x-%04x-" % (now_ms >> 16, now_ms & 0xFFFF, counter >> 30, middle)
-        self._prefix = now_ms, counter >> 16, prefix
-        return prefix
+        return self.next(now_ms).urn()
 
 
 def no_time(now_ms: int) -> LocalProtocolError:

@@ -19,17 +19,19 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path, PosixPath
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
+import msgspec
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from .errors import ConfigError
 from .frames import Kind
+from .toml import made, parsed, read_file
 
 MIN_SECRET = 16
 """Bytes of a secret that cannot be guessed."""
@@ -52,6 +54,18 @@ class _Nobody(enum.IntEnum):
     NOBODY = 0
 
 
+class _KeyTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    secret: Annotated[str, msgspec.Meta(min_length=1)]
+    role: str = "operator"
+
+
+class _RingTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    keys: Annotated[dict[str, Any], msgspec.Meta(min_length=1)]
+    active: str | None = None
+    publish: str | None = None
+    call: str | None = None
+
+
 class Key:
     """One shared secret.
 
@@ -70,7 +84,10 @@ class Key:
     def __init__(self, secret: str | bytes, name: str = "", role: Role = Role.ADMIN) -> None:
         if not isinstance(cast("object", secret), str | bytes):
             raise ConfigError(f"a signing key is a text or bytes, not of type {type(secret).__name__}")
-        self.secret = _as_bytes(secret) if isinstance(secret, str) else secret
+        try:
+            self.secret = secret.encode() if isinstance(secret, str) else secret
+        except UnicodeEncodeError:
+            raise ConfigError("a signing key is not UTF-8") from None  # that error carries the secret
         if not self.secret:
             raise ConfigError("a signing key may not be empty")
         if not isinstance(cast("object", role), Role | _Nobody):
@@ -146,15 +163,14 @@ class Keyring:
                 raise ConfigError(f"a keyring of {len(self._keys)} keys must say which one is active")
             active = next(iter(self._keys.values()))
         self.active = self._keys.setdefault(active.key_id, active)
-        self.publishing = self.active
-        if publishing is not None:
-            if publishing.role > Role.OBSERVER:
-                raise ConfigError(
-                    f"the key {publishing.name} for publishing has the role {publishing.role.name.lower()}: "
-                    "every reader has to hold it, so it may be an observer's only"
-                )
-            self.publishing = self._keys.setdefault(publishing.key_id, publishing)
-        self.calling = self.active if calling is None else self._keys.setdefault(calling.key_id, calling)
+        if publishing is not None and publishing.role > Role.OBSERVER:
+            raise ConfigError(
+                f"the key {publishing.name} for publishing has the role {publishing.role.name.lower()}: "
+                "every reader has to hold it, so it may be an observer's only"
+            )
+        publishing, calling = publishing or active, calling or active
+        self.publishing = self._keys.setdefault(publishing.key_id, publishing)
+        self.calling = self._keys.setdefault(calling.key_id, calling)
         self.others_own: Key | None = None
         if len(self._keys) > 1:
             self.others_own = Key(self.active.secret, self.active.name, cast("Role", _Nobody.NOBODY))
@@ -217,21 +233,21 @@ class Keyring:
         Raises:
             ConfigError: as `load`.
         """
-        import tomllib
-
+        table, keys = made(_RingTable, parsed(toml, where), where), dict[str, Key]()
+        for name, entry in table.keys.items():
+            told = made(_KeyTable, entry, f"{where}: [keys.{name}]")
+            role = Role.__members__.get(told.role.upper())
+            if role is None:
+                raise ConfigError(
+                    f"{where}: keys.{name} has role {told.role!r}, expected observer, operator or admin"
+                )
+            keys[name] = Key(told.secret, name, role)
+        chosen = {"active": table.active, "publish": table.publish, "call": table.call}
+        for use, name in chosen.items():
+            if name is not None and name not in keys:
+                raise ConfigError(f"{where}: {use} = {name!r} is none of its keys: {', '.join(keys)}")
         try:
-            table = tomllib.loads(toml)
-        except tomllib.TOMLDecodeError as exc:
-            raise ConfigError(f"{where} is not TOML: {exc}") from exc
-        _refuse_unknown(table, ("active", "publish", "call", "keys"), where)
-        entries = table.get("keys")
-        if not isinstance(entries, dict) or not entries:
-            raise ConfigError(f"{where} has no [keys.NAME] table")
-        named = cast("dict[str, Any]", entries)
-        keys = {name: _key(name, entry, where) for name, entry in named.items()}
-        chosen = [_chosen(table, name, keys, where) for name in ("active", "publish", "call")]
-        try:
-            return cls(keys.values(), *chosen)
+            return cls(keys.values(), *(keys.get(name or "") for name in chosen.values()))
         except ConfigError as exc:
             raise ConfigError(f"{where}: {exc}") from exc
 
@@ -256,14 +272,9 @@ def read_private(path: Path, where: str) -> str:
     Raises:
         ConfigError: when it cannot be read, or group or others may touch it.
     """
-    try:
-        check_private(path, where)
-        return path.read_text(encoding="utf-8")
-    except OSError as exc:
-        raise ConfigError(f"{where} cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError:
-        # Not chained: that error carries the file's content.
-        raise ConfigError(f"{where} is not UTF-8") from None
+    text = read_file(path, where)
+    check_private(path, where)
+    return text
 
 
 def check_private(path: Path, where: str) -> None:
@@ -276,37 +287,3 @@ def check_private(path: Path, where: str) -> None:
     mode = path.stat().st_mode & 0o777
     if mode & 0o077 and isinstance(path, PosixPath):
         raise ConfigError(f"{where} has mode {mode:o}, so others may use the key: chmod 600 {path}")
-
-
-def _as_bytes(secret: str) -> bytes:
-    try:
-        return secret.encode()
-    except UnicodeEncodeError:
-        # Not chained: that error carries the secret.
-        raise ConfigError("a signing key is not UTF-8") from None
-
-
-def _refuse_unknown(table: Mapping[str, object], known: tuple[str, ...], where: str) -> None:
-    unknown = [name for name in table if name not in known]
-    if unknown:
-        raise ConfigError(f"{where} has the unknown entry {unknown[0]!r}, expected {' or '.join(known)}")
-
-
-def _chosen(table: Mapping[str, Any], name: str, keys: Mapping[str, Key], where: str) -> Key | None:
-    wanted = table.get(name)
-    if wanted is not None and (not isinstance(wanted, str) or wanted not in keys):
-        raise ConfigError(f"{where}: {name} = {wanted!r} is none of its keys: {', '.join(keys)}")
-    return None if wanted is None else keys[wanted]
-
-
-def _key(name: str, entry: object, where: str) -> Key:
-    if not isinstance(entry, dict):
-        raise ConfigError(f"{where}: keys.{name} is not a table")
-    fields = cast("dict[str, object]", entry)
-    _refuse_unknown(fields, ("secret", "role"), f"{where}: keys.{name}")
-    secret, role = fields.get("secret"), fields.get("role", "operator")
-    if not isinstance(secret, str) or not secret:
-        raise ConfigError(f"{where}: keys.{name} needs a secret")
-    if not isinstance(role, str) or role.upper() not in Role.__members__:
-        raise ConfigError(f"{where}: keys.{name} has role {role!r}, expected observer, operator or admin")
-    return Key(secret, name, Role[role.upper()])

@@ -6,124 +6,65 @@ The table ``[limits]`` of ``pzc.toml`` changes values; tests replace them with `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
-from typing import Any
+from typing import Annotated, Any, cast
 
-from .errors import ConfigError
+import msgspec
+
+from .toml import made
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Times in seconds, sizes in bytes, other bounds in pieces."""
 
     # Signs of life
-    silence: float = 4.0
-    """Seconds without a sign of life after which whoever holds, reads or publishes something is gone."""
-
-    publisher_retry: float = 1.0
-    """Seconds until a publisher that did not answer is asked again."""
-
-    link_look: float = 1.0
-    """Seconds between two looks at the signs of life of all links, which are sent then as well."""
+    silence: Seconds = 4.0  # without a sign of life after which a holder, reader or publisher is gone
+    publisher_retry: Seconds = 1.0  # until a publisher that did not answer is asked again
+    link_look: Seconds = 1.0  # between two looks at the signs of life of all links, which are sent then
 
     # Calls
-    call_recovery: float = 3.0
-    """Seconds after the loss of its connection within which a call asks a silent peer for its result."""
-
-    result_kept: float = 60.0
-    """Seconds that a result is kept."""
-
-    result_wait: float = 20.0
-    """Seconds after which a request for a running result is answered 'pending'."""
-
-    running_futures: int = 10_000
-    """Futures of one server that may be running for one key."""
-
-    streams: int = 1000
-    """Open streams of one server that the holders of one key have."""
-
-    handles: int = 10_000
-    """Objects returned by methods of one server that the holders of one key have handles of."""
+    call_recovery: Seconds = 3.0  # after the loss of a connection in which a call asks for its result
+    result_kept: Seconds = 60.0  # that a result is kept
+    result_wait: Seconds = 20.0  # after which a request for a running result is answered 'pending'
+    running_futures: Count = 10_000  # futures of one server that may run for one key
+    streams: Count = 1000  # open streams of one server for one key
+    handles: Count = 10_000  # objects returned by methods of one server of which one key has handles
 
     # Connections
-    connections: int = 256
-    """Unix connections of one agent; more are turned away and use TCP."""
-
-    connection_idle: float = 30.0
-    """Seconds after which a connection that nobody uses is closed, but for the last one to a peer in use."""
-
-    strangers: int = 512
-    """TCP connections that a listening socket has at most; a new one beyond them is hung up."""
-
-    handshake: float = 5.0
-    """Seconds within which whoever connects over TCP must have said that it speaks ZeroMQ."""
-
-    frame_bytes: int = 256 << 20
-    """Bytes of the largest frame that is taken from, or sent to, whoever comes over TCP."""
-
-    unsent_per_key: int = 1 << 30
-    """Bytes of answers over TCP that the connections of one key have not taken; each may have one beyond."""
-
-    high_water_mark: int = 10_000
-    """Messages that a ZeroMQ socket holds for one slow peer before it drops or refuses more."""
+    connections: Count = 256  # Unix connections of one agent; more are turned away and use TCP
+    connection_idle: Seconds = 30.0  # until an idle connection closes, but for the last one to a used peer
+    strangers: Count = 512  # TCP connections of a listening socket; a new one beyond them is hung up
+    handshake: Seconds = 5.0  # in which a TCP peer must say that it speaks ZeroMQ
+    frame_bytes: Bytes = 256 << 20  # of the largest frame that is taken from, or sent to, a TCP peer
+    unsent_per_key: Bytes = 1 << 30  # of answers over TCP that one key has not taken, and one beyond for each
+    high_water_mark: Count = 10_000  # messages that a ZeroMQ socket holds for a slow peer
 
     # Notifications
-    topic_beat: float = 1.0
-    """Seconds between two messages that tell the last number of every topic."""
-
-    retained_bytes: int = 1 << 16
-    """Bytes of the largest encoded content that is kept for later subscribers."""
-
-    links: int = 1000
-    """Links of one publisher."""
-
-    link_keep: float = 300.0
-    """Seconds after which the link of a reader that was silent ends; until then what it loses is counted."""
+    topic_beat: Seconds = 1.0  # between two messages with the last number of every topic
+    retained_bytes: Bytes = 1 << 16  # of the largest encoded content that is kept for later subscribers
+    links: Count = 500  # of one publisher for one key
+    link_keep: Seconds = 300.0  # until the link of a silent reader ends; its losses are counted until then
 
     # Mailboxes
-    mail_block: float = 30.0
-    """Seconds that a publication waits for room in mailboxes with ``when_full="block"``."""
-
-    mail_hold: float = 1.0
-    """Seconds that a publisher may hold a poll."""
-
-    mail_patience: float = 2.0
-    """Seconds after which an answer of a mailbox that is due is not expected any more."""
-
-    mail_grace: float = 30.0
-    """Seconds that a mailbox is left behind the time for which it is kept."""
-
-    mailboxes: int = 1000
-    """Mailboxes of one publisher."""
-
-    mail_bytes_per_key: int = 16 << 30
-    """Bytes that all mailboxes of one key hold at one publisher; shared among them."""
+    mail_block: Seconds = 30.0  # that a publication waits for room in mailboxes with when_full="block"
+    mail_hold: Seconds = 1.0  # that a publisher may hold a poll
+    mail_patience: Seconds = 2.0  # after which a due answer of a mailbox is not expected any more
+    mail_grace: Seconds = 30.0  # that a mailbox stays after the time for which it is kept
+    mailboxes: Count = 500  # of one publisher for one key
+    mail_bytes_per_key: Bytes = 16 << 30  # in all mailboxes of one key at one publisher, shared among them
 
     # Recorders and tables
-    maintenance_pause: float = 30.0
-    """Seconds between two looks of a recorder at what is to be compacted or removed."""
-
-    covered_grace: float = 3600.0
-    """Seconds for which segments stay beside the compacted one that stands for them."""
-
-    stored_content: int = 64 << 20
-    """Bytes of the largest content that a pipeline decodes."""
-
-    stored_elements: int = 1_000_000
-    """Elements of a content that a pipeline stores, in all its containers; an array is one."""
-
-    stored_text: int = 4 << 20
-    """Characters of the JSON text of a content that a pipeline stores."""
-
-    stored_seconds: float = 10.0
-    """Seconds that a pipeline works on the content of one notification."""
-
-    stored_refused: int = 1_000_000
-    """Rows of one batch that a pipeline files in quarantine; more are counted by their reason."""
-
-    stored_batch: int = 128 << 20
-    """Bytes of decoded rows that a pipeline has in memory before it files them."""
+    maintenance_pause: Seconds = 30.0  # between two looks of a recorder at what to compact or remove
+    covered_grace: Seconds = 3600.0  # that segments stay beside the compacted one that stands for them
+    stored_content: Bytes = 64 << 20  # of the largest content that a pipeline decodes
+    stored_elements: Count = 1_000_000  # of a stored content, in all its containers; an array is one
+    stored_text: Count = 4 << 20  # characters of the JSON text of a stored content
+    stored_seconds: Seconds = 10.0  # that a pipeline works on the content of one notification
+    stored_refused: Count = 1_000_000  # rows of one batch in quarantine; more are counted by reason
+    stored_batch: Bytes = 128 << 20  # of decoded rows that a pipeline holds before it files them
 
 
 _CONSTANTS = """
@@ -153,27 +94,11 @@ def use(limits: Limits) -> Limits:
 
 
 def changed(limits: Limits, table: Mapping[str, Any], where: str) -> Limits:
-    """Limits with some values replaced, as a settings file or a test names them.
-
-    Args:
-        limits: what holds for everything that the table does not name.
-        table: values by the names of `Limits`.
-        where: where the table stands, for messages.
+    """Limits of which a table replaces some; ``where`` says where it stands.
 
     Raises:
-        ConfigError: for a constant, for an unknown name, with the nearest one, or for a value of another kind
-            or below 0.
+        ConfigError: for a name that is not known, with the nearest one, and for a value that is no number or
+            below 0.
     """
-    kinds: dict[str, type[Any]] = {field.name: type(getattr(limits, field.name)) for field in fields(Limits)}
-    values: dict[str, Any] = {}
-    for name, value in table.items():
-        if name in _CONSTANTS.split():
-            raise ConfigError(f"{where}: {name} is a constant now and cannot be set: leave it out")
-        if (kind := kinds.get(name)) is None:
-            (near,) = get_close_matches(name, kinds, 1, 0.0)
-            raise ConfigError(f"{where}: {name} is no limit; did you mean {near}?")
-        if isinstance(value, bool) or not isinstance(value, (kind, int)) or not value >= 0:
-            expected = f"expected {kind.__name__} of 0 or more"
-            raise ConfigError(f"{where}: {name} = {value!r} cannot be used; {expected}")
-        values[name] = kind(value)
-    return replace(limits, **values)
+    gone = dict.fromkeys(_CONSTANTS.split(), "is a constant now and cannot be set: leave it out")
+    return made(Limits, table, where, limits, cast("dict[str, str]", gone))

@@ -1,27 +1,7 @@
 """Link messages: what both ends of a link say, as plain structs and never as a pickle.
 
-MessagePack arrays in the order of the fields, nothing more and nothing less in them; a message begins with
-its kind::
-
-    1  Open       link, received, transport, name, tenure
-    2  Opened     epoch, tenure
-    3  Interests  link, number, commands
-       Command    interest, topic, keys, policy, bound, timeout, who, type, initial,
-                  max_bytes, when_full, keep, raw
-    4  Applied    number, confirmed, retained, about
-       Confirmed  interest, lasts, window, code, text
-    5  Report     link, received, upto, others, hold, room
-    6  Notify     first, runs, losses, ended, lent, dropped, hurry, about
-       Run        topic, interests, rows, like
-       Row        number, sent_ms, key, serializer, body, block, size, msgid, signature
-       Loss       interest, topic, at, total
-       Ended      interest, reason, stays, code
-    7  Close      link
-    8  Closed
-    9  Lasts      lasts, each a Last of topic, number, withdrawn
-
-Fields at the end may be missing where they have a default. The body of a row stays bytes here: whoever
-receives it looks at the row's serializer first.
+A message is a MessagePack array of its tag and its fields, in their order. Fields at the end may be missing
+where they have a default. The body of a row stays bytes here, because its serializer is judged first.
 """
 
 from __future__ import annotations
@@ -35,8 +15,8 @@ from .frames import MAX_CONTENT, MAX_HEADER, MAX_MSGID, MAX_SERIALIZER, MAX_SIGN
 MAX_ITEMS = 10_000
 """Elements of each list in a message."""
 
-MAX_KEYS = 1_000_000
-"""Keys of one interest; interests and keys of one link."""
+MAX_KEYS = 1 << 20
+"""Keys of one interest, and bytes of their text together."""
 
 MAX_NUMBER = (1 << 53) - 1
 """The largest number that any field has."""
@@ -200,14 +180,12 @@ class Run(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     Attributes:
         topic: at most 2048 characters, not empty.
         interests: of the reader, by the numbers that it gave them.
-        rows: at most 10 000; none when they are like those of another run.
-        like: which run of the message has the same rows, in no blocks, from 1; 0: it has its own.
+        rows: at most 10 000.
     """
 
     topic: Name
     interests: Annotated[list[Number], Most]
     rows: Annotated[list[Row], Most]
-    like: Number = 0
 
 
 class Loss(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):

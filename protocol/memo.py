@@ -1,7 +1,8 @@
-"""Memo: what was worked out once and is looked up again; it begins anew when it is full."""
+"""Memo: what is remembered of things without number, with a bound."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ CAPACITY = 1024
 
 
 class Memo(dict[K, V]):
-    """A dictionary with a bound; safe from any thread."""
+    """What was worked out once; it begins anew when it is full. Safe from any thread."""
 
     def keep(self, key: K, value: V, most: int = CAPACITY) -> V:
         """Remember a value, and return it; all others are forgotten when there are so many already."""
@@ -21,3 +22,11 @@ class Memo(dict[K, V]):
             self.clear()
         self[key] = value
         return value
+
+
+def keep_recent(remembered: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Remember a value as the latest one, instead of the oldest when there are so many."""
+    remembered[key] = value
+    remembered.move_to_end(key)
+    if len(remembered) > most:
+        remembered.popitem(last=False)

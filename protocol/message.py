@@ -5,14 +5,12 @@ What all messages of one session have in common stands in `Facts`, made once; a 
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from . import serializers
-from .errors import DecodeError
 from .frames import Buffer, Kind
 from .ids import Stamp
 from .keyring import Key
@@ -136,13 +134,8 @@ class Message(Struct):
         """The sender's epoch, 0 for PZC00."""
         return self.stamp.epoch if self.stamp else 0
 
-    @property
-    def sent_ms(self) -> int | None:
-        """The sender's Unix time in milliseconds; None for PZC00."""
-        return self.stamp.ms if self.stamp else None
-
     def decode(self, *, writable: bool = False) -> Any:
-        """The content; unless the message is trusted, a pickle goes through the restricted unpickler.
+        """The content; unless the message is trusted, a pickle holds plain data only.
 
         Args:
             writable: as `serializers.decode`.
@@ -151,17 +144,6 @@ class Message(Struct):
             DecodeError: when the serializer cannot read it.
             SerializerRefused: for a class that an untrusted pickle may not name.
         """
-        name, content, trusted = self.serializer, self.content, self.facts.trusted
-        if trusted and name == "pickle":
-            try:
-                return pickle.loads(content)
-            except (AttributeError, ImportError) as error:
-                raise DecodeError(
-                    f"pickle cannot decode this content: {serializers.reason(error)}; "
-                    "its class must be in a module that both sides can import"
-                ) from error
-            except Exception as error:
-                raise DecodeError(
-                    f"pickle cannot decode this content: {serializers.reason(error)}"
-                ) from error
-        return serializers.decode(name, content, trusted=trusted, writable=writable)
+        return serializers.decode(
+            self.serializer, self.content, trusted=self.facts.trusted, writable=writable
+        )

@@ -105,7 +105,10 @@ def from_wire(steps: object) -> Path:
         raise RemoteProtocolError(
             f"a path is a list of at most {MAX_STEPS} steps, not {shown(cast(object, steps))}"
         )
-    return tuple(_step(step, at) for at, step in enumerate(parts))
+    path = tuple(_step(step, at) for at, step in enumerate(parts))
+    if (length := len(text(path))) > MAX_TEXT:
+        raise RemoteProtocolError(f"a path of {length} characters is too long: at most {MAX_TEXT}")
+    return path
 
 
 def _step(step: object, at: int) -> Step:

@@ -1,55 +1,57 @@
 """Named serializers: content to bytes and back.
 
-Names on the wire: ``pickle`` (highest protocol), ``pickle0`` … ``pickle5``, ``json``, ``msgpack``,
-``buffers``. A *family* is what allow-lists speak about: ``pickle3`` belongs to ``pickle``.
+======================= =========================== ======================== ==========================
+name on the wire        what it is                  family, for allow-lists  from senders without trust
+======================= =========================== ======================== ==========================
+``pickle``, ``pickle0`` a pickle; of protocol 5     pickle                   `restricted`
+to ``pickle5``          where no digit is
+``buffers``             a pickle, arrays beside it  pickle                   refused
+``msgpack``             MessagePack with `kinds`    msgpack                  safe as it is
+``arrays``              the same, arrays beside it  msgpack                  safe as it is
+``json``                JSON with `kinds`           json                     safe as it is
+``link``                a message of a link         link                     safe as it is
+======================= =========================== ======================== ==========================
 
-======== ===================================== ============================================
-family   what comes back                       untrusted content
-======== ===================================== ============================================
-pickle   the object                            restricted unpickler
-buffers  the object; arrays in place            restricted unpickler
-json     tuples as lists, keys as str          safe as it is
-msgpack  tuples as lists                       safe as it is
-link     a `.link_messages.LinkMessage`         safe as it is; what links and beats are made of
-======== ===================================== ============================================
-
-The byte layout of a ``buffers`` frame is described in :mod:`.buffers`.
+JSON writes a kind as ``{"__pzc__": name, "value": parts}``; tuples are lists there, keys text.
 """
 
 from __future__ import annotations
 
-import contextlib
+import base64
+import io
 import json
 import pickle
-import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-import msgspec
-
-from . import arrays, buffers, link_codec, msgpack_keys, pickles, portable
-from .buffers import Allocate
+from . import (
+    buffers,
+    exceptions,  # noqa: F401 # pyright: ignore[reportUnusedImport] - it adds its kind
+    kinds,
+    libraries,  # noqa: F401 # pyright: ignore[reportUnusedImport] - it adds its kinds
+    link_codec,
+    msgpack,
+    msgpack_check,
+    restricted,
+)
+from .buffers import Allocate, Data, Outside
 from .errors import DecodeError, LocalProtocolError, SerializeError, SerializerRefused
-from .lazily import is_array
-from .pickles import Data
-from .unpickle import restricted_loads
-from .weighing import ATOMS
 
-STRUCTURAL: frozenset[str] = frozenset({"link"})
+_FAMILIES = {
+    "pickle": "pickle", **{f"pickle{n}": "pickle" for n in range(6)}, "buffers": "pickle",
+    "msgpack": "msgpack", "arrays": "msgpack", "json": "json", "link": "link",
+}  # fmt: skip
+_BESIDE = {"pickle": "buffers", "msgpack": "arrays"}
+"""By serializer, the one that keeps large arrays beside the body."""
+
+FRAMES = frozenset(_BESIDE.values())
+"""Serializers whose bytes are a frame of `buffers`."""
+
+STRUCTURAL = frozenset({"link"})
 """Families of the wire's own structs: accepted everywhere, and not to be chosen for contents."""
 
-Encoder = Callable[[object, Allocate | None], Data]
-Decoder = Callable[[Data, bool, bool], object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Serializer:
-    family: str
-    encode: Encoder
-    decode: Decoder
-    safe: bool
+_CHOSEN = sorted(_FAMILIES.keys() - STRUCTURAL - set(_BESIDE.values()))
 
 
 def encode(name: str, content: object, allocate: Allocate | None = None) -> Data:
@@ -58,65 +60,52 @@ def encode(name: str, content: object, allocate: Allocate | None = None) -> Data
     Args:
         name: serializer name.
         content: what to send.
-        allocate: gives ``buffers``, and large texts and bytes in a ``pickle``, the memory to write to, of at
-            least that many bytes; default new memory. Others make bytes of their own.
+        allocate: gives the memory for a content with large arrays; default new memory.
 
     Raises:
         LocalProtocolError: no serializer has that name.
-        SerializeError: the serializer cannot express the content, or the memory is too small.
-    """
-    serializer = _SERIALIZERS.get(name)
-    if serializer is None:
-        raise _unknown(name)
-    try:
-        return serializer.encode(content, allocate)
-    except SerializeError:
-        raise
-    except Exception as error:
-        raise inexpressible(name, error) from error
-
-
-def encode_arrays(content: object, allocate: Allocate | None = None) -> tuple[str, Data]:
-    """Return the better one of two serializers, and ``content`` in it, pickled once.
-
-    It is ``buffers`` for arrays of together more than 64 KiB, else ``pickle``. Arguments and errors as
-    `encode`.
+        SerializeError: the serializer cannot express the content; the text says which part.
     """
     try:
-        array = buffers.of_array(content)
-        if array is not None and array[1][0].nbytes > buffers.LARGE:
-            return "buffers", buffers.write(*array, allocate)
-        outside = buffers.Outside()
-        if pickles.is_bulky(content):
-            found = pickles.pieces(content, pickle.HIGHEST_PROTOCOL, outside)
-            if outside:
-                return "buffers", outside.beside(b"".join(found), allocate)
-            return "pickle", pickles.joined(found, allocate)
-        body = pickles.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
-        return ("buffers", outside.beside(body, allocate)) if outside else ("pickle", body)
+        if name == "msgpack":
+            return msgpack.pack(content)
+        if name in FRAMES:
+            outside = Outside()
+            outside.seen = buffers.LARGE  # all arrays go beside the body
+            body = _body(name, content, outside)
+            return buffers.write(body, outside, allocate)
+        if _FAMILIES.get(name) == "pickle":
+            return pickle.dumps(content, int(name[6:] or pickle.HIGHEST_PROTOCOL))
+        if name == "json":
+            return _encode_json(content)
+        if name == "link":
+            return link_codec.encode(content)
     except Exception as error:
-        raise inexpressible("pickle", error) from error
+        raise _inexpressible(name, content, error) from error
+    raise _unknown(name)
 
 
-def _scalar_in_pickle(content: object) -> bytes:
+def pack(name: str, content: object, allocate: Allocate | None = None) -> tuple[str, Data]:
+    """Return serializer and bytes for a receiver that reads arrays beside the body.
+
+    Arrays of together more than 64 KiB go there. Without any, and for other serializers, it is `encode`.
+    """
+    if name not in _BESIDE:
+        return name, encode(name, content, allocate)
+    outside = Outside()
     try:
-        return pickles.dumps(content, pickle.HIGHEST_PROTOCOL)
+        body = _body(name, content, outside)
     except Exception as error:
-        raise inexpressible("pickle", error) from error
+        raise _inexpressible(name, content, error) from error
+    return (_BESIDE[name], buffers.write(body, outside, allocate)) if outside else (name, body)
 
 
-def _scalar_in_msgpack(content: object) -> bytes:
-    try:
-        return _MSGPACK.encode(content)
-    except Exception:  # a number of more than 64 bits, a text that is no Unicode
-        return bytes(encode("msgpack", content))
-
-
-ENCODE_SCALAR: Mapping[str, Callable[[object], bytes]] = {
-    "pickle": _scalar_in_pickle,
-    "msgpack": _scalar_in_msgpack,
-}
-"""As `encode`, but sooner, for an object of one of `ATOMS`; of the serializers for which this matters."""
+def lay_out(array: Any, allocate: Allocate | None) -> tuple[str, memoryview, memoryview]:
+    """Return serializer, frame, and the place in the frame where the bytes of a contiguous array belong."""
+    outside = Outside()
+    outside.seen = buffers.LARGE
+    frame, (place,) = buffers.lay_out(msgpack.pack(array, outside), outside, allocate)
+    return "arrays", frame, place
 
 
 def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> Any:
@@ -125,25 +114,45 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
     Args:
         name: serializer name, as received.
         data: frame 2.
-        trusted: whether a key of role operator or above signed the message for this side. If not, the
-            pickle families use the restricted unpickler.
-        writable: True gives arrays that may be written; a ``buffers`` content that lies in writable memory,
-            which nobody else may use then, is not copied for that. False gives read-only views.
+        trusted: whether a key of role operator or above signed the message for this side. Without trust a
+            pickle is read by `restricted`, and MessagePack is looked through first.
+        writable: True gives arrays that may be written. Arrays beside a body that lies in writable memory,
+            which nobody else may use then, are not copied for that. False gives read-only views.
 
     Raises:
-        SerializerRefused: unknown name, a serializer that needs a signature, or a class that the
-            restricted unpickler refuses.
+        SerializerRefused: unknown name, one that takes a signature, or a class that may not be named.
         DecodeError: anything else that is wrong with the data.
     """
-    serializer = _SERIALIZERS.get(name)
-    if serializer is None:
-        raise SerializerRefused(f"unknown serializer {name[:40]!r}")
     try:
-        if trusted and name == "pickle":  # most are; what stands behind a trusted pickle is ignored
+        if trusted and name == "pickle":  # most contents are
             return pickle.loads(data)
-        return serializer.decode(data, trusted, writable)
+        match name:
+            case "msgpack":
+                if not trusted:
+                    msgpack_check.check(data)
+                return msgpack.unpack(data, None, writable)
+            case "arrays":
+                body, views = buffers.split(_frame(data, writable))
+                if not trusted:
+                    msgpack_check.check(body)
+                return msgpack.unpack(body, [*views], writable)
+            case "json":
+                return _decode_json(bytes(data), writable)
+            case "link":
+                return link_codec.decode(data)
+            case "buffers" if trusted:
+                return _unpickled(*buffers.split(_frame(data, writable)), writable)
+            case _ if _FAMILIES.get(name) == "pickle" and name != "buffers":
+                return pickle.loads(data) if trusted else restricted.loads(data)
+            case _:
+                raise SerializerRefused(
+                    f"serializer {name[:40]!r} is unknown, or takes a key of role operator"
+                )
     except (DecodeError, SerializerRefused):
         raise
+    except (AttributeError, ImportError) as error:
+        hint = "its class must be in a module that both sides can import"
+        raise DecodeError(f"{name} content cannot be decoded: {reason(error)}; {hint}") from error
     except Exception as error:
         raise DecodeError(
             f"{name} content of {len(data)} bytes cannot be decoded: {reason(error)}"
@@ -152,37 +161,29 @@ def decode(name: str, data: Data, *, trusted: bool, writable: bool = False) -> A
 
 def validate(name: str) -> None:
     """Raise :class:`LocalProtocolError` when no serializer for contents is called ``name``."""
-    if name not in _SERIALIZERS or name in STRUCTURAL:
+    if name not in _CHOSEN:
         raise _unknown(name)
 
 
 def names() -> tuple[str, ...]:
     """All names that a frame 1 may hold."""
-    return tuple(_SERIALIZERS)
+    return tuple(_FAMILIES)
 
 
 def family(name: str) -> str:
     """Return the family of a name: ``pickle3`` gives ``pickle``; an unknown name gives itself."""
-    serializer = _SERIALIZERS.get(name)
-    return name if serializer is None else serializer.family
+    return _FAMILIES.get(name, name)
 
 
 def default_accept(serializer_name: str) -> frozenset[str]:
-    """What a receiver accepts when it was not told: safe ones if its own is; errors as `validate`."""
+    """Return what a receiver accepts by default: pickles if it sends them itself; errors as `validate`."""
     validate(serializer_name)
-    only_safe = _SERIALIZERS[serializer_name].safe
-    families = {entry.family for entry in _SERIALIZERS.values() if entry.safe or not only_safe}
-    return frozenset(families - STRUCTURAL)
+    known = frozenset(_FAMILIES.values()) - STRUCTURAL
+    return known if family(serializer_name) == "pickle" else known - {"pickle"}
 
 
 def _unknown(name: str) -> LocalProtocolError:
-    known = ", ".join(sorted(_SERIALIZERS.keys() - STRUCTURAL))
-    return LocalProtocolError(f"no serializer is called {name!r}; known are {known}")
-
-
-def inexpressible(name: str, error: Exception) -> SerializeError:
-    """The error of a content that a serializer failed with."""
-    return SerializeError(f"{name} cannot express this content: {reason(error)}")
+    return LocalProtocolError(f"no serializer is called {name!r}; known are {', '.join(_CHOSEN)}")
 
 
 def reason(error: Exception) -> str:
@@ -195,171 +196,120 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:200]}"
 
 
+# --- contents that cannot be sent --------------------------------------------------------------------
+
+
+def _inexpressible(name: str, content: object, error: Exception) -> SerializeError:
+    """The error of a content: which part of it cannot be sent, of which class, and what to do."""
+    path, part = "", content
+    for _ in range(restricted.LEVELS):  # a list may hold itself
+        if (found := _first_bad(name, part)) is None:
+            break
+        path, part = path + found[0], found[1]
+    if isinstance(content, tuple) and content[:1] == ("PSMessage",):
+        path = path.removeprefix("[2]")  # the options of a call
+    where = f"{path.lstrip('.')} is" if path else "this content is"
+    why = str(error) if isinstance(error, SerializeError) else reason(error)
+    what = f"{where} of class {kinds.qualified(type(part))}, which {name} cannot express ({why})"
+    if family(name) == "pickle":
+        return SerializeError(what)
+    return SerializeError(
+        f"{what}; set PZC_KEY at both sides (an operator's key signs pickles, too), or send plain data"
+    )
+
+
+def _first_bad(name: str, value: Any) -> tuple[str, object] | None:
+    """The first part of a container that cannot be sent, and the step to it."""
+    held: Any = value
+    if isinstance(value, dict):
+        steps = [(f".{key}" if isinstance(key, str) else f"[{key!r:.40}]", held[key]) for key in held]
+    elif isinstance(value, list | tuple):
+        steps = [(f"[{at}]", each) for at, each in enumerate(held)]
+    else:
+        return None
+    write = {"msgpack": msgpack.pack, "arrays": msgpack.pack, "json": _encode_json}.get(name, pickle.dumps)
+    for step, each in steps:
+        try:
+            write(each)
+        except Exception:
+            return step, each
+    return None
+
+
+def _body(name: str, content: object, outside: Outside) -> bytes:
+    if _FAMILIES[name] == "msgpack":
+        return msgpack.pack(content, outside)
+    return pickle.dumps(content, pickle.HIGHEST_PROTOCOL, buffer_callback=outside)
+
+
 # --- pickle ------------------------------------------------------------------------------------------
 
 
-def _decode_pickle(data: Data, trusted: bool, _writable: bool) -> object:
-    return pickle.loads(data) if trusted else restricted_loads(data)
-
-
-def _pickle_encoder(protocol: int) -> Encoder:
-    def encoded(content: object, allocate: Allocate | None) -> Data:
-        if pickles.is_bulky(content):
-            return pickles.joined(pickles.pieces(content, protocol), allocate)
-        return pickles.dumps(content, protocol)
-
-    return encoded
-
-
-def _decode_buffers(data: Data, trusted: bool, writable: bool) -> object:
+def _frame(data: Data, writable: bool) -> memoryview:
     frame = memoryview(data) if writable else memoryview(data).toreadonly()
-    if writable and frame.readonly:
-        frame = memoryview(bytearray(frame))
-    if (known := buffers.recall(frame)) is not None:
-        return known
-    body, views = buffers.split(frame)
-    if not trusted:
-        content = restricted_loads(body, views)
-        buffers.learn(frame, body, views, content)
-        return content
-    content = pickles.load_exactly(body, views, writable=writable)
-    if len(views) == 1 and is_array(content):
-        # What a trusted pickle does beside making an array is not to be left out the next time.
-        with contextlib.suppress(SerializerRefused, DecodeError):
-            buffers.learn(frame, body, views, restricted_loads(body, views))
-    return content
+    return memoryview(bytearray(frame)) if writable and frame.readonly else frame
+
+
+def _unpickled(body: memoryview, views: list[memoryview], writable: bool) -> object:
+    unpickler = _Unpickler if writable else pickle.Unpickler
+    return unpickler(io.BytesIO(body), buffers=views).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes arrays that may be written, as a pickle says of each whether it was read-only for its sender."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        return partial(_own_array, found) if name == "_frombuffer" and module.startswith("numpy.") else found
+
+
+def _own_array(make: Callable[..., Any], raw: Data, *rest: Any) -> Any:
+    return make(bytearray(raw) if memoryview(raw).readonly else raw, *rest)
 
 
 # --- json --------------------------------------------------------------------------------------------
 
-_MARK = portable.TAG.encode("ascii")
+_TAG = "__pzc__"
 
 
-def _encode_json(content: object, _allocate: Allocate | None) -> bytes:
+def _encode_json(content: object) -> bytes:
     text = _JSON.encode(content)
-    if portable.TAG in text:
-        text = _JSON.encode(portable.escape(content))
+    if _TAG in text:
+        text = _JSON.encode(_escaped(content))
     return text.encode("utf-8")
 
 
-def _json_default(value: object) -> object:
-    kind, payload = portable.to_plain(value)
-    if kind == "bytes":
-        return {portable.TAG: kind, "value": portable.to_base64(cast(bytes, payload))}
-    return {portable.TAG: kind, "value": portable.escape(payload)}
+def _json_default(value: Any) -> object:
+    if isinstance(value, bytes | memoryview):
+        return {_TAG: "bytes", "value": base64.b64encode(cast("bytes", value)).decode()}
+    name, parts = kinds.write(value)
+    return {_TAG: name, "value": _escaped(parts)}
 
 
-def _json_object(writable: bool, value: dict[str, object]) -> object:
-    kind = value.get(portable.TAG)
-    if kind is None:
+def _escaped(content: Any) -> Any:
+    """A content in which dicts with a key ``__pzc__`` cannot be taken for kinds."""
+    held: Any = content
+    if isinstance(content, dict):
+        table = {key: _escaped(held[key]) for key in held}
+        return {_TAG: "dict", "value": [[*pair] for pair in table.items()]} if _TAG in table else table
+    return [_escaped(each) for each in held] if isinstance(content, list | tuple) else content
+
+
+def _json_object(writable: bool, value: dict[str, Any]) -> object:
+    name = value.get(_TAG)
+    if name is None:
         return value
-    if not isinstance(kind, str) or len(value) != 2 or "value" not in value:
+    if len(value) != 2 or "value" not in value:
         raise DecodeError("malformed tagged object")
-    payload = portable.from_base64(value["value"]) if kind == "bytes" else value["value"]
-    return _owned(portable.from_plain(kind, payload), writable)
+    if name == "bytes":
+        return base64.b64decode(value["value"], validate=True)
+    return msgpack.owned(kinds.read(name, value["value"]), writable)
 
 
-def _owned(value: object, writable: bool) -> object:
-    """The value; a copy of a read-only array that is to be written."""
-    return value.copy("K") if writable and is_array(value) and not value.flags.writeable else value
-
-
-def _decode_json(data: Data, _trusted: bool, writable: bool) -> object:
-    raw = bytes(data)
-    return json.loads(raw, object_hook=partial(_json_object, writable)) if _MARK in raw else json.loads(raw)
+def _decode_json(raw: bytes, writable: bool) -> object:
+    if _TAG.encode() not in raw:
+        return json.loads(raw)
+    return json.loads(raw, object_hook=partial(_json_object, writable))
 
 
 _JSON = json.JSONEncoder(default=_json_default)
-
-
-# --- msgpack -----------------------------------------------------------------------------------------
-
-_EXTENSION = 1
-_ARRAY = 2
-
-
-def _encode_msgpack(content: object, _allocate: Allocate | None = None) -> bytes:
-    prepared = content if type(content) in ATOMS else _prepare(content)
-    try:
-        return _MSGPACK.encode(prepared)
-    except OverflowError:
-        return _MSGPACK.encode(_prepare(portable.widen(content)))
-
-
-def _prepare(value: Any) -> object:
-    """Replace what msgspec would encode lossily, or not at all, by extensions; plain parts are not copied."""
-    kind: object = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if kind in ATOMS:
-        return value
-    if kind is list or kind is tuple:
-        if ATOMS.issuperset(map(type, value)):
-            return value
-        return [item if type(item) in ATOMS else _prepare(item) for item in value]
-    if kind is dict:
-        if not ATOMS.issuperset(map(type, value)):
-            return _prepare(portable.pairs(value))
-        if ATOMS.issuperset(map(type, value.values())):
-            return value
-        return {key: item if type(item) in ATOMS else _prepare(item) for key, item in value.items()}
-    base = portable.plain_base(value)
-    if base is not None:
-        return _prepare(base)
-    if is_array(value) and not value.dtype.hasobject:
-        return msgspec.msgpack.Ext(_ARRAY, _array_bytes(value))
-    tag, payload = portable.to_plain(value)
-    return msgspec.msgpack.Ext(_EXTENSION, _encode_msgpack([tag, payload]))
-
-
-def _array_bytes(array: arrays.Array) -> bytearray:
-    header, raw = arrays.pack(array)
-    packed = _MSGPACK.encode(header)
-    return bytearray().join((struct.pack("<I", len(packed)), packed, raw))
-
-
-def _extension(decode: Callable[[Data], object], writable: bool, code: int, data: memoryview) -> object:
-    if code == _ARRAY:
-        (size,) = struct.unpack_from("<I", data)
-        header = msgspec.msgpack.decode(data[4 : 4 + size])
-        return _owned(arrays.unpack(header, data[4 + size :].toreadonly()), writable)
-    if code != _EXTENSION:
-        raise DecodeError(f"unknown msgpack extension {code}")
-    pair = decode(data)
-    parts = cast("list[object]", pair) if isinstance(pair, list) else []
-    if len(parts) != 2 or not isinstance(parts[0], str):
-        raise DecodeError("malformed msgpack extension")
-    return portable.from_plain(parts[0], parts[1])
-
-
-def _msgpack_decoder(writable: bool, checks: bool) -> Callable[[Data], object]:
-    def decode(data: Data) -> object:
-        return decoder.decode(msgpack_keys.checked(data) if checks else data)
-
-    decoder = msgspec.msgpack.Decoder(ext_hook=partial(_extension, decode, writable))
-    return decode
-
-
-def _decode_msgpack(data: Data, trusted: bool, writable: bool) -> object:
-    # What is nested is looked through token by token only, or each level would look at all bytes again.
-    checks = not trusted and msgpack_keys.has_large_maps(data)
-    return _DECODERS[writable, checks](data)
-
-
-_MSGPACK = msgspec.msgpack.Encoder()
-_DECODERS = {
-    (each, checks): _msgpack_decoder(each, checks) for each in (False, True) for checks in (False, True)
-}
-
-
-_SERIALIZERS: dict[str, _Serializer] = {
-    "pickle": _Serializer("pickle", _pickle_encoder(pickle.HIGHEST_PROTOCOL), _decode_pickle, safe=False),
-    **{f"pickle{n}": _Serializer("pickle", _pickle_encoder(n), _decode_pickle, safe=False) for n in range(6)},
-    "json": _Serializer("json", _encode_json, _decode_json, safe=True),
-    "msgpack": _Serializer("msgpack", _encode_msgpack, _decode_msgpack, safe=True),
-    "buffers": _Serializer("buffers", buffers.encode, _decode_buffers, safe=False),
-    "link": _Serializer(
-        "link",
-        lambda content, _: link_codec.encode(content),
-        lambda data, _trusted, _writable: link_codec.decode(data),
-        safe=True,
-    ),
-}

@@ -3,15 +3,6 @@
 It makes and takes PZC01 requests and replies of every serializer, suite and size. What is the same for all of
 them is worked out once: a small one costs few functions to seal and to open. It knows no clock, no socket.
 
-::
-
-    frame         constant                                     differs
-    0 header      of a request; of a reply all but its own id  own id
-    1 serializer                                               name
-    2 content                                                  all
-    3 message id  epoch                                        time, counter
-    4 signature   suite and key id                             tag
-
 States of what is received. A *bound* connection has a binding, which stands behind both agent ids under every
 signature (``/nonce`` over a Unix socket), so nothing said elsewhere holds there::
 
@@ -21,22 +12,17 @@ signature (``/nonce`` over a Unix socket), so nothing said elsewhere holds there
     not bound   answers    freshness, replay window (as given), serializer         window, sealer
     not bound   asks       serializer; who asked compares the id                   sealer
 
-Whatever does not hold raises a ProtocolError and leaves the session as it was. Nothing is decoded here.
-
-`seal` and `open` are flat on purpose: here a call of a function costs as much as a twentieth of a message.
+What does not hold raises a ProtocolError and leaves the session as it was. Nothing is decoded here.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Any
 
-from . import ids, pickles, serializers, signing
-from .buffers import Outside
+from . import ids, serializers, signing
 from .codec import FRESH_MS, Codec, stale, too_large
-from .contents import is_bulky
 from .errors import FrameError, LocalProtocolError, ReplayedMessage, SignatureError
 from .frames import PZC01, Buffer, Kind, check_frames, format_header, parse_header, text
 from .ids import HEX, URN, Stamp, is_own_hex, is_own_urn, new_stamp
@@ -45,14 +31,15 @@ from .signing import Direction, Party, Suite, mismatch
 from .window import ReplayWindow
 
 ARRAYS = 1
-"""Bit of a request's sequence: its sender reads ``buffers``."""
+"""Bit of a request's sequence: its sender reads arrays beside the body, see `buffers`."""
 REFERENCES = 2
 """Bit of a request's sequence: its sender reads references, and notes before a reply."""
 
 _OWN_SIZE = 32
 _LOW = (1 << 30) - 1
 _NONE, _HMAC = Suite.NONE, Suite.HMAC_SHA256
-_PROTOCOL = pickle.HIGHEST_PROTOCOL
+_PLAIN_NAMES = {"buffers": "pickle", "arrays": "msgpack"}
+"""By the serializer of a request with large arrays, that of an answer without."""
 
 Terms = tuple[bytes, bytes, bytes, tuple[bytes, bytes, int], tuple[bytes, bytes, int]]
 """HMAC key, key id, serializer; of this end and of the peer: header, address and epoch."""
@@ -76,14 +63,12 @@ class Session:
         suite: of what is sealed; default HMAC-SHA256. The codec's own goes first.
         serializer: of requests; default the codec's.
         abilities: bits that tell in each request what this end can read, such as `ARRAYS`.
-        arrays: the answering end reads ``buffers``; what the asking end reads stands in its requests.
 
     Attributes:
         facts: of all messages that are received.
         last: counter of the last request on a bound connection, -1 before the first.
         serializer: of requests.
         suite: code of that in which this end seals.
-        arrays: the peer of the end that asks reads ``buffers``.
     """
 
     def __init__(
@@ -97,7 +82,6 @@ class Session:
         suite: Suite | None = None,
         serializer: str | None = None,
         abilities: int = 0,
-        arrays: bool = False,
     ) -> None:
         asker = own if asks else peer
         answerer = peer if asks else own
@@ -110,10 +94,12 @@ class Session:
         self._header = format_header(PZC01, asker.agent_id, "", abilities)
         self._start = start = format_header(PZC01, answerer.agent_id, "", 0)[:-2]
         self._own, self._size = slice(len(start), len(start) + _OWN_SIZE), len(start) + _OWN_SIZE + 1
-        self.serializer = serializer or codec.serializer
-        self.arrays = arrays
-        self._forced, self._names = codec.suite if own.key else None, dict[bytes, str]()
-        self._out = self._direction_out(suite or _HMAC)
+        self.serializer = serializer or codec.serializer_for(own.key)
+        self._names = dict[bytes, str]()
+        signed = (codec.suite or suite or _HMAC) if own.key else _NONE
+        self._out = Direction(
+            Kind.REQUEST if asks else Kind.REPLY, signed, own, peer.agent_id + binding, own.epoch
+        )
         self._in = self._direction_in(codec.suite or suite or _HMAC, peer.epoch)
         self.suite = self._out.suite
 
@@ -165,7 +151,7 @@ class Session:
             content: anything that the serializer can express.
             ms: Unix time in milliseconds.
             counter: the next one of this end's epoch.
-            answers: the request that is answered, in its suite; exactly at the end that answers.
+            answers: the request that is answered; exactly at the end that answers.
             serializer: default that of the session, or of the request that is answered.
             packed: serializer and bytes of a content that was expressed before, instead of ``content``.
 
@@ -173,11 +159,9 @@ class Session:
             SerializeError: when the serializer cannot express the content.
             LocalProtocolError: when the wire cannot carry it.
         """
-        direction, suite = self._out, self._forced or (self.suite if answers is None else answers.suite)
+        direction = self._out
         name, body = packed or self.pack(content, serializer, answers)
         size, high, low = len(body), counter >> 30, counter & _LOW
-        if direction.suite != suite:
-            direction = self._direction_out(Suite(suite))
         if size > self.codec.max_content or ms >> 48:
             raise ids.no_time(ms) if ms >> 48 else too_large(size, self.codec.max_content)
         if answers is None:
@@ -195,22 +179,11 @@ class Session:
     ) -> tuple[str, Buffer]:
         """The serializer and bytes of a content, to be sealed later; arguments and errors as `seal`."""
         if answers is None:
-            name, arrays = serializer or self.serializer, self.arrays
+            name, arrays = serializer or self.serializer, True
         else:
-            name, arrays = serializer or answers.serializer, answers.sequence & ARRAYS
-        if name != "pickle":
-            return name, serializers.encode(name, content)
-        outside = Outside() if arrays else None
-        try:
-            if content.__class__ is tuple and is_bulky(content):
-                found = pickles.pieces(content, _PROTOCOL, outside)
-                if not outside:
-                    return name, pickles.joined(found, None)
-                return "buffers", outside.beside(b"".join(found), None)
-            body: Buffer = pickles.dumps(content, _PROTOCOL, buffer_callback=outside)
-            return ("buffers", outside.beside(body, None)) if outside else (name, body)
-        except Exception as error:
-            raise serializers.inexpressible("pickle", error) from error
+            name, arrays = serializer or answers.serializer, bool(answers.sequence & ARRAYS)
+            name = _PLAIN_NAMES.get(name, name)
+        return serializers.pack(name, content) if arrays else (name, serializers.encode(name, content))
 
     def open(
         self,
@@ -334,13 +307,6 @@ class Session:
     def _direction_in(self, suite: Suite, epoch: int) -> Direction:
         signed = suite if self.peer.key else _NONE
         return Direction(self.facts.kind, signed, self.peer, self.own.agent_id + self.binding, epoch)
-
-    def _direction_out(self, suite: Suite) -> Direction:
-        kind = Kind.REQUEST if self.asks else Kind.REPLY
-        signed = (self._forced or suite) if self.own.key else _NONE
-        receiver = self.peer.agent_id + self.binding
-        self._out = Direction(kind, signed, self.own, receiver, self.own.epoch)
-        return self._out
 
     def _name(self, frame: bytes) -> str:
         """The name of a serializer that is accepted, which is remembered."""

@@ -38,9 +38,6 @@ from .keyring import Key
 LARGE = 1 << 16
 """Content size in bytes above which nothing is joined, because copying costs more than calling twice."""
 
-BLOCK = 64
-"""Block size of SHA-256 in bytes; a key of more bytes is not prepared."""
-
 KEY_ID_SIZE = 8
 """Characters of a key id at the end of frame 4."""
 
@@ -64,9 +61,10 @@ TAG_SIZE = {Suite.NONE: 0, Suite.HMAC_SHA256: 32, Suite.AES256_GCM: 16}
 
 
 class Signature(NamedTuple):
-    """What frame 4 holds beside the tag."""
+    """The parts of frame 4; without a key the receiver stands in the place of a tag."""
 
     suite: Suite
+    tag: bytes
     rest: str
 
 
@@ -83,8 +81,10 @@ def split(frame: Buffer) -> Signature:
     end = 1 + TAG_SIZE[suite]
     if len(raw) < end:
         raise SignatureError(f"signature frame of {len(raw)} bytes is too short for {suite.name}")
+    if suite is Suite.NONE:
+        return Signature(suite, raw[1:], "")
     try:
-        return Signature(suite, raw[end:].decode("ascii"))
+        return Signature(suite, raw[1:end], raw[end:].decode("ascii"))
     except UnicodeDecodeError:
         raise SignatureError("the key id is not ASCII") from None
 
@@ -109,16 +109,6 @@ def parties(kind: Kind, suite: Suite, key_id: str, receiver: str) -> Parties:
     """The covered bytes before and behind the lengths of the frames."""
     key, agent = key_id.encode(), receiver.encode()
     return struct.pack(">5sBBHH", b"PZC01", kind, suite, len(key), len(agent)), key + agent
-
-
-def hmac_pads(key: bytes) -> tuple[bytes, bytes]:
-    """What HMAC-SHA256 hashes before a message, and before the hash of that.
-
-    Args:
-        key: of at most `BLOCK` bytes.
-    """
-    block = key.ljust(BLOCK, b"\0")
-    return bytes(each ^ 0x36 for each in block), bytes(each ^ 0x5C for each in block)
 
 
 def covered(
@@ -182,8 +172,7 @@ def sealer(key: Key | None, suite: Suite, kind: Kind, sender: str, receiver: str
     start = parties(kind, suite, key.key_id, receiver)
     mark = (bytes((suite,)), key.key_id.encode())
     if suite is Suite.HMAC_SHA256:
-        inner, outer = hmac_pads(key.hmac_key)
-        return _Hmac(epoch, mark, start, key.hmac_key, inner + start[0], outer)
+        return _Hmac(epoch, mark, start, key.hmac_key)
     return _Gcm(epoch, mark, start, key.aead(sender, epoch))
 
 
@@ -208,17 +197,14 @@ class _Unsigned(Sealer):
 class _Hmac(Sealer):
     parties: Parties
     key: bytes
-    begin: bytes
-    outer: bytes
 
     def seal(
         self, stamp: Stamp, header: Buffer, serializer: Buffer, msgid: Buffer, content: Buffer
     ) -> tuple[bytes, Buffer]:
         size = len(content)
-        if size <= LARGE:  # what the library does for one small message takes longer than both hashes
-            lengths = pack_lengths(len(header), len(serializer), len(msgid), size)
-            whole = b"".join((self.begin, lengths, self.parties[1], header, serializer, msgid, content))
-            return sha256(self.outer + sha256(whole).digest()).digest(), content
+        if size <= LARGE:
+            whole = covered(self.parties, header, serializer, msgid, size, content)
+            return hmac.digest(self.key, whole, "sha256"), content
         running = hmac.new(self.key, covered(self.parties, header, serializer, msgid, size), sha256)
         running.update(content)
         return running.digest(), content

@@ -9,7 +9,7 @@ scalars, types and arrays of NumPy                         objects in an array, 
 named tuples, and the containers of the standard library   what is in them, when that are values
 dataclasses that are frozen, or have no methods            their fields, when these are values
 what `register_class` names                                -
-what `data_libraries` names, of libraries for data         -
+what `LIBRARIES` names, of libraries for data              -
 =========================================================  ===============================================
 
 A subclass of a container counts as one when it adds no methods.
@@ -32,12 +32,29 @@ import types
 import uuid
 import weakref
 from collections.abc import Callable, Collection
-from typing import Any, Generic, cast
+from typing import Any, Generic, TypeVar, cast
 
-from . import data_libraries
-from .exceptions import qualified
+from .errors import ConfigError
+from .kinds import qualified
 from .lazily import numpy_kind
-from .unpickle_rules import is_registered
+
+C = TypeVar("C", bound=type)
+
+LIBRARIES: dict[str, frozenset[str]] = {
+    "astropy": frozenset({"QTable", "Quantity", "SkyCoord", "Table", "Time", "TimeDelta", "UnitBase"}),
+    "pandas": frozenset({"DataFrame", "Index", "Interval", "NAType", "Period", "Series"}),
+    "pint": frozenset({"Measurement", "PlainQuantity", "PlainUnit", "Quantity", "Unit"}),
+    "polars": frozenset({"DataFrame", "DataType", "LazyFrame", "Series"}),
+    "pyarrow": frozenset(
+        {"Array", "ChunkedArray", "DataType", "Field", "RecordBatch", "Scalar", "Schema", "Table"}
+    ),
+    "quantities": frozenset({"Quantity", "UnitQuantity"}),
+    "scipy": frozenset({"Rotation", "sparray", "spmatrix"}),
+    "torch": frozenset({"Size", "Tensor", "dtype"}),
+    "uncertainties": frozenset({"AffineScalarFunc", "UFloat", "Variable"}),
+    "xarray": frozenset({"DataArray", "Dataset", "Variable"}),
+}
+"""Classes of data, and their subclasses, by library."""
 
 _ATOMS: tuple[type, ...] = (
     types.NoneType, types.EllipsisType, types.NotImplementedType, bool, int, float, complex, str, bytes,
@@ -95,6 +112,21 @@ TRAVELLING: set[type] = set()
 """Classes that `add` has named; nothing of an instance is looked at before it is used where it arrived."""
 
 
+def register_class(cls: C) -> C:
+    """Have instances of a class go by value instead of by reference; usable as a decorator.
+
+    They travel as pickles, so both sides need a key of role operator or above, and have to be able to import
+    the class.
+
+    Raises:
+        ConfigError: not a class, or one made inside a function.
+    """
+    if not isinstance(cast(object, cls), type) or "<locals>" in cls.__qualname__:
+        raise ConfigError(f"{cls!r} is not a class that a pickle can name")
+    _known[cls] = _nothing
+    return cls
+
+
 def add(cls: type) -> None:
     """Have the instances of a class go by value: what is copied is where to find what they stand for."""
     _known[cls] = _nothing
@@ -129,14 +161,14 @@ def is_class_of_values(cls: type) -> bool:
 
 def _classify(cls: type[object]) -> Parts | None:
     """What is in an instance of a class, or None when it is no value."""
-    if is_registered(cls) or not TRAVELLING.isdisjoint(cls.__mro__):
+    if not TRAVELLING.isdisjoint(cls.__mro__):
         return _nothing
     parts: Parts | None = None
     bases = set(cls.__mro__)
     kind = numpy_kind(cls)
     if kind == "ndarray":
         parts = _objects
-    elif kind or issubclass(cls, _ATOMS) or data_libraries.is_value(cls):
+    elif kind or issubclass(cls, _ATOMS) or _is_data(cls):
         parts = _nothing
     elif dataclasses.is_dataclass(cls):
         frozen = cast(Any, cls).__dataclass_params__.frozen
@@ -148,6 +180,10 @@ def _classify(cls: type[object]) -> Parts | None:
     if parts is not None:
         _known[cls] = parts
     return parts
+
+
+def _is_data(cls: type) -> bool:
+    return any(base.__name__ in LIBRARIES.get(base.__module__.partition(".")[0], ()) for base in cls.__mro__)
 
 
 def _behaves(cls: type[Any]) -> bool:

@@ -9,25 +9,19 @@ State per (key id, sender, epoch), kept in two generations of counters::
     current spans > horizon, or is full          floor := highest counter forgotten,
                                                  previous := current, current := {}
 
-Counters, not times, decide: a sender's counter only rises, while its clock may be set back.
-Nothing is stored before the signature held, so junk cannot flush the window. Memory is bounded:
-`SENDERS_PER_KEY`, and for each of them two generations of at most `depth` counters. Of the `QUIET`
-senders that were not heard of for longest, the one whose newest message has the earliest time has to go. It
-leaves that time as a floor: what senders of its key that are not remembered sent until then is refused, also
-once they are (``after``). So a floor is a time that others have reached, and one sender whose clock is ahead
-shuts out nobody: it stays until time has caught up.
+Counters decide: a sender's counter only rises, while its clock may be set back. Nothing is stored before the
+signature held. Memory is bounded by `SENDERS_PER_KEY`, and two generations of `depth` counters for each. Of
+the `QUIET` senders that were silent for longest, the one with the earliest newest message goes. Its time is a
+floor: messages until then from senders of its key that are not remembered are refused (``after``).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from itertools import islice
 
 from .errors import ReplayedMessage
-from .quotas import Quotas
-
-KNOWN_SERIES = 4096
-"""Topics, each of one publisher in one serializer, that are remembered; then it begins anew."""
+from .memo import keep_recent
 
 SENDERS_PER_KEY = 4096
 """Starts of agents that one key may sign for, of which an agent remembers what it has accepted."""
@@ -154,7 +148,7 @@ class SeenSignatures:
     """
 
     def __init__(self) -> None:
-        self._seen: Quotas[bytes, bool] = Quotas()
+        self._seen = defaultdict[str, OrderedDict[bytes, None]](OrderedDict)
 
     def admit(self, signature: bytes, key_id: str = "") -> None:
         """Remember a verified signature.
@@ -162,6 +156,7 @@ class SeenSignatures:
         Raises:
             ReplayedMessage: when it is among its key's last, `_SIGNATURES_PER_KEY` of them.
         """
-        if self._seen.get(key_id, signature):
+        seen = self._seen[key_id]
+        if signature in seen:
             raise ReplayedMessage("this signed PZC00 message was already accepted once; it is not run again")
-        self._seen.put(key_id, signature, True, _SIGNATURES_PER_KEY)
+        keep_recent(seen, signature, None, _SIGNATURES_PER_KEY)

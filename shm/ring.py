@@ -11,7 +11,7 @@ All bookkeeping is here, in the publisher: nothing in shared memory can be held 
     LIVE     end of the last lease            FREE
     LIVE     gone: a holder died              RETIRED  it may have views for ever: never written again
     RETIRED  end of the last lease            -        let go
-    FREE     not used lately, too many        -        let go; who has the descriptor is told
+    FREE     too many                         -        let go; who has the descriptor is told
 
 A free block of which a view of its former writer is left is not written again before that is gone; when
 its place is needed it is let go instead.
@@ -53,9 +53,6 @@ KEPT = 3
 One is written while a loop's variable still shows the one before, and a reader is late with a third.
 """
 
-LATELY = 1000
-"""Allocations after which a free block is let go: a new one is dear, and readers are late in bursts."""
-
 LEAST = 1 << 16
 """Bytes of the smallest block, of which all others are multiples."""
 
@@ -95,9 +92,9 @@ class Slot:
 
 
 class _Entry:
-    """A block, who holds it, who has its descriptor, what its writer may still see, when it was freed."""
+    """A block, who holds it, who has its descriptor, what its writer may still see."""
 
-    __slots__ = ("_unseen", "block", "block_id", "holders", "known", "lent", "retired", "turn")
+    __slots__ = ("_unseen", "block", "block_id", "holders", "known", "lent", "retired")
 
     def __init__(self, block_id: int, block: Block) -> None:
         self.block_id = block_id
@@ -106,7 +103,6 @@ class _Entry:
         self.known: set[Hashable] = set()
         self.lent: Any = np.frombuffer(block.buffer, np.uint8)
         self.retired = False
-        self.turn = 0
         self._unseen = self._references()  # which nothing but this attribute may be by now
 
     def _references(self) -> int:
@@ -150,7 +146,7 @@ class Ring:
         self._dropped: dict[Hashable, list[int]] = {}
         self._lock = threading.Lock()
         self._blocks = self._bytes = 0  # those being created count
-        self._last_id = self._turn = 0
+        self._last_id = 0
         self._closed = False
 
     def allocate(self, size: int) -> Slot | None:
@@ -162,7 +158,6 @@ class Ring:
         if size < 1:
             raise ValueError(f"a slot has at least one byte, not {size}")
         with self._lock:
-            self._turn += 1
             if self._writing:
                 self._collect()
             largest = max(4 * size, LEAST)
@@ -352,20 +347,10 @@ class Ring:
         if entry.retired:
             self._let_go(entry)
             return
-        self._free[entry.block_id], entry.turn = entry, self._turn
+        self._free[entry.block_id] = entry
         self._free_bytes += entry.block.size
-        oldest = next(iter(self._free.values()))
-        if self._free_bytes > _FREE_BYTES or self._turn - oldest.turn > LATELY:
-            self._trim()
-
-    def _trim(self) -> None:
-        """Let go of what is not worth keeping, the one longest unused first."""
-        free, excess = list(self._free.values()), self._free_bytes - _FREE_BYTES
-        for left, each in zip(range(len(free) - 1, -1, -1), free, strict=True):
-            late = self._turn - each.turn > LATELY
-            if (excess > 0 and left >= KEPT) or (late and left):
-                excess -= each.block.size
-                self._let_go(each)
+        while self._free_bytes > _FREE_BYTES and len(self._free) > KEPT:
+            self._let_go(next(iter(self._free.values())))
 
     def _let_go(self, entry: _Entry) -> None:
         del self._entries[entry.block_id]

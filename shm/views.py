@@ -23,9 +23,6 @@ else:
 INTRODUCED = 256
 """Blocks whose descriptors a publisher lets one reader have at once; contents in others go inline."""
 
-IN_TRANSIT = 8
-"""Contents in blocks on their way to the reader of a mailbox, which has not said that it has them."""
-
 MAX_MAPPED = 2 * INTRODUCED
 """Blocks, and so descriptors, of one publisher that are mapped at once: some wait to be dropped."""
 

@@ -28,11 +28,10 @@ from ..pipeline.arrow import pa, pq
 from ..pipeline.parquet import written_as
 from ..pipeline.schema import JOURNAL, segment_name
 from ..protocol import serializers
-from ..protocol.frames import PZC01, close_header, open_header
+from ..protocol.frames import PZC01, Kind, close_header, open_header
 from ..protocol.ids import Stamp
 from ..protocol.keyring import Key
-from ..protocol.proofs import Tags
-from ..protocol.signing import Suite
+from ..protocol.signing import Suite, sealer
 
 SERIALIZER = "msgpack"
 
@@ -285,7 +284,7 @@ def _frames(known: list[_Series], keys: list[Key], rows: _Rows) -> tuple[list[by
     openings = [open_header(PZC01, each.sender, each.topic) for each in known]
     epochs = [each.epoch for each in known]
     mark, ends = bytes((Suite.HMAC_SHA256,)), [key.key_id.encode() for key in keys]
-    tags = [Tags(key).of for key in keys]
+    seals = [sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, "", "", 0).seal for key in keys]
     encode = serializers.encode
     headers: list[bytes] = []
     contents: list[bytes] = []
@@ -295,8 +294,9 @@ def _frames(known: list[_Series], keys: list[Key], rows: _Rows) -> tuple[list[by
     for series, sequence, counter, ms, key in zip(*numbers, rows.key.tolist(), strict=True):
         header = close_header(openings[series], sequence, "")
         content = bytes(encode(SERIALIZER, sequence / 2))
-        msgid = Stamp(ms, counter, epochs[series]).urn_frame()
-        tag = tags[key](header, name, msgid, content)
+        stamp = Stamp(ms, counter, epochs[series])
+        msgid = stamp.urn_frame()
+        tag, _ = seals[key](stamp, header, name, msgid, content)
         headers.append(header)
         contents.append(content)
         msgids.append(msgid)

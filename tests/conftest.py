@@ -34,7 +34,6 @@ WHEEL = frozenset({
     "contract/calls/test_aio.py",
     "contract/calls/test_process.py",
     "contract/calls/test_server.py",
-    "contract/calls/test_stubs_checked.py",
     "contract/commands/test_keys.py",
     "contract/commands/test_ls.py",
     "contract/commands/test_main.py",

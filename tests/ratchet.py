@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 LAYERS = ("protocol", "delivery", "shm", "discovery", "transport", "agents")
-CODE = {".py", ".c", ".h", ".js"}
+CODE = {".py", ".pyi", ".c", ".h", ".js"}
 MOST_PARAMETERS = 6
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -205,10 +205,11 @@ def lines(root: Path, folder: str, suffixes: Iterable[str] = CODE) -> int:
 
 
 def earlier(root: Path, file: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a TOML file held in each commit that changed it, newest first, with the commit's short id."""
+    """What a TOML file held in each commit of this branch that changed it, newest first, with its short id."""
     log = subprocess.run(
-        ["git", "log", "--format=%h", "--", file], cwd=root, capture_output=True, text=True, check=True
-    )
+        ["git", "log", "--first-parent", "--format=%h", "--", file],
+        cwd=root, capture_output=True, text=True, check=True,
+    )  # fmt: skip
     for commit in log.stdout.split():
         shown = subprocess.run(
             ["git", "show", f"{commit}:{file}"], cwd=root, capture_output=True, text=True, check=False

@@ -16,6 +16,7 @@ import pytest
 
 import pzc
 from pzc.lab.file import LabTable, PipelineTable, RecorderTable, RegistryTable, ServerTable
+from pzc.protocol import kinds
 from pzc.transport.settings import KNOWN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,6 +107,12 @@ def test_what_an_agent_has_of_its_parts_is_told_with_its_arguments() -> None:
 def test_every_variable_stands_on_the_page_of_settings() -> None:
     told = set(re.findall(r"`(PZC_\w+)`", text_of("settings.md")))
     assert told >= {*KNOWN, "PZC_COMPILED"}
+
+
+def test_every_kind_of_value_stands_on_its_page() -> None:
+    told = set(re.findall(r"^\| `(\w+)` \|", text_of("values.md"), re.MULTILINE))
+    # A reference is one of the kinds `remote` once it has arrived.
+    assert told >= {*vars(kinds)["_BY_NAME"]} - {"reference"}
 
 
 def test_every_key_of_a_lab_file_stands_on_its_page() -> None:

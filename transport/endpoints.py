@@ -19,9 +19,9 @@ import zmq
 from ..protocol import limits
 from ..protocol.errors import BindError, ConfigError, PeerLost
 from ..protocol.frames import MAX_CONTENT, MAX_HEADER
-from ..protocol.peer import Peer
 from . import families, inherited
 from .descriptors import require
+from .peer import Peer
 
 logger = logging.getLogger("pzc.endpoints")
 

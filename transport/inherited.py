@@ -18,7 +18,7 @@ import os
 import socket as sockets
 import weakref
 from collections.abc import Callable
-from typing import NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import zmq
 
@@ -31,15 +31,7 @@ LANE = b"\0pzc/"
 _DESCRIPTORS = "/proc/self/fd"
 
 
-class Closable(Protocol):
-    """What has a descriptor."""
-
-    def close(self) -> None:
-        """Give it back; may be called twice."""
-        ...
-
-
-ClosableT = TypeVar("ClosableT", bound=Closable)
+T = TypeVar("T")
 
 
 class _Inherited(Table):
@@ -50,7 +42,7 @@ class _Inherited(Table):
     def begin(self) -> None:
         super().begin()
         self.forks += 1
-        self.known: weakref.WeakSet[Closable] = weakref.WeakSet()
+        self.known: weakref.WeakSet[Any] = weakref.WeakSet()
         self.bound: weakref.WeakKeyDictionary[zmq.Socket[bytes], str] = weakref.WeakKeyDictionary()
 
     def forget(self) -> None:
@@ -106,7 +98,7 @@ class Stays:
         )
 
 
-def mine(opened: Callable[[], ClosableT]) -> ClosableT:
+def mine(opened: Callable[[], T]) -> T:
     """Open a socket or file, without waiting, that is closed in forked children; errors as ``opened``."""
     with unforked:
         made = opened()

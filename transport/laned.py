@@ -18,16 +18,19 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..protocol.errors import AgentClosed, RemoteProtocolError
 from ..protocol.frames import Buffer
 from ..protocol.message import Message
 from ..protocol.session import Session
-from .compiled import LANE, LIMIT, Lane, LaneError
+from .compiled import LANE, LIMIT, LaneError
 from .exchange import Otherwise, UnixExchange, refuse
 from .stream import Stream
 from .unix import FOREVER, RECEIVING, SENDING, SLICE
+
+if TYPE_CHECKING:
+    from . import _lane
 
 _AT_ONCE = 1e-9
 """Seconds in which something goes at once or not at all; with 0 the lane would give back a part of it."""
@@ -51,7 +54,7 @@ class Laned(UnixExchange):
         stream: Stream,
         session: Session,
         count: Callable[[], int],
-        lane: Lane,
+        lane: _lane.Lane,
         otherwise: Otherwise = refuse,
     ) -> None:
         super().__init__(stream, session, count, otherwise)

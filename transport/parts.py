@@ -2,10 +2,6 @@
 
 The library's own ways (``recv_multipart``, ``send_multipart``, ``get``) look at members of an enumeration or
 at options that are not used here, for every part, which takes longer than to send it.
-
-To ask of each part whether another one follows takes as long as to receive it. So `receive_message` takes the
-first four to be followed by another one, and asks the fifth only. Where that was wrong, what it returns are
-several messages: those in front had fewer parts, and the last one may have any number.
 """
 
 from __future__ import annotations
@@ -25,13 +21,7 @@ MORE = int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 WITHOUT_COPY = 1 << 16
 """Contents from this many bytes on go to and come from libzmq without a copy."""
 
-PARTS = 5
-"""Of a message."""
-
 _READABLE = int(zmq.POLLIN)
-_BEGIN = b"PZC0"
-
-_receive = zmq.backend.Socket.recv
 
 send_part = zmq.backend.Socket.send
 """As the socket's own, without its options: socket, part, flags."""
@@ -63,35 +53,6 @@ def receive_parts(
             if arrived is not None:
                 arrived(frame)
             return parts
-
-
-def receive_message(socket: zmq.Socket[bytes]) -> list[bytes]:
-    """The parts of the next message; see above for what is not of five parts.
-
-    Raises:
-        zmq.Again: when there is none.
-    """
-    receive = _receive
-    header = receive(socket, NOW)
-    serializer = content = msgid = None
-    try:
-        serializer = receive(socket, NOW)
-        content = receive(socket, NOW)
-        msgid = receive(socket, NOW)
-        last = receive(socket, NOW, False)
-    except zmq.Again:  # all that had come had fewer parts
-        return [part for part in (header, serializer, content, msgid) if part is not None]
-    parts = [header, serializer, content, msgid, last.bytes]
-    while last.more:
-        last = receive(socket, NOW, False)
-        parts.append(last.bytes)
-    return parts
-
-
-def message_behind(parts: list[bytes]) -> list[bytes]:
-    """The last message of several that were received as one, when it may be one of five parts; else empty."""
-    last = parts[-PARTS:] if PARTS < len(parts) < 2 * PARTS else []
-    return last if last and last[0].startswith(_BEGIN) else []
 
 
 def reached_at(frame: zmq.Frame) -> str:

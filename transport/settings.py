@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path, PosixPath
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ..discovery import names, site
 from ..protocol import limits, serializers
@@ -23,6 +23,7 @@ from ..protocol.errors import ConfigError, PzcError
 from ..protocol.frames import DIALECTS
 from ..protocol.keyring import Key, Keyring, check_private, read_private, refuse_to_travel
 from ..protocol.shown import hint
+from ..protocol.toml import parsed, read_file
 
 logger = logging.getLogger("pzc.settings")
 
@@ -39,13 +40,10 @@ def _flag(value: str) -> bool:
 
 
 def _seconds(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e7:
-        raise ValueError("expected a positive number of seconds below 10 000 000")
-    return seconds
+    with suppress(ValueError):
+        if 0 < (seconds := float(value)) < 1e7:
+            return seconds
+    raise ValueError("expected a positive number of seconds below 10 000 000")
 
 
 def _path(value: str) -> Path:
@@ -54,23 +52,17 @@ def _path(value: str) -> Path:
     return Path(value)
 
 
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def parse(value: str) -> str:
-        if value not in allowed:
-            raise ValueError(f"expected one of {', '.join(allowed)}")
-        return value
-
-    return parse
+def _transport(value: str) -> str:
+    if value not in TRANSPORTS:
+        raise ValueError(f"expected one of {', '.join(TRANSPORTS)}")
+    return value
 
 
-def _list_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
-    def parse(value: str) -> tuple[str, ...]:
-        items = tuple(item.strip() for item in value.split(",") if item.strip())
-        if not items or any(item not in allowed for item in items):
-            raise ValueError(f"expected a comma-separated list out of {', '.join(allowed)}")
-        return items
-
-    return parse
+def _dialects(value: str) -> tuple[str, ...]:
+    items = tuple(item.strip() for item in value.split(",") if item.strip())
+    if not items or not set(items) <= set(DIALECTS):
+        raise ValueError(f"expected a comma-separated list out of {', '.join(DIALECTS)}")
+    return items
 
 
 def _serializer(value: str) -> str:
@@ -82,8 +74,7 @@ def _namespace(value: str) -> str:
     return names.check_name(value) if value else ""
 
 
-@dataclass(frozen=True)
-class _Setting:
+class _Setting(NamedTuple):
     parse: Callable[[str], Any]
     default: Any
     meaning: str
@@ -94,12 +85,10 @@ KNOWN: dict[str, _Setting] = {
     "PZC_KEY_FILE": _Setting(_path, None, "file that holds the signing key"),
     "PZC_KEYRING": _Setting(_path, None, "keyring file with named keys and roles"),
     "PZC_SER": _Setting(_serializer, "pickle", "serializer of what this side sends"),
-    "PZC_ACCEPT": _Setting(
-        _list_of(*DIALECTS), DIALECTS, "dialects that are accepted; with a key PZC01 alone unless said"
-    ),
+    "PZC_ACCEPT": _Setting(_dialects, DIALECTS, "accepted dialects; with a key PZC01 alone unless said"),
     "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
     "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
-    "PZC_TRANSPORT": _Setting(_one_of(*TRANSPORTS), "auto", "how calls and notifications travel"),
+    "PZC_TRANSPORT": _Setting(_transport, "auto", "how calls and notifications travel"),
     "PZC_SINGLE_PORT": _Setting(_flag, False, "1 publishes through the REP endpoint only"),
     "PZC_PEERS": _Setting(str, "", "static peers: name=endpoint, separated by commas"),
     "PZC_PARTITION": _Setting(names.check_partition, "", "agents of other partitions are not found by name"),
@@ -152,37 +141,31 @@ class Settings:
     def __init__(
         self, environ: Mapping[str, str], table: Mapping[str, Any], table_name: str = "pzc.toml"
     ) -> None:
-        self._values: dict[str, Any] = {}
-        self.origin: dict[str, str] = {}
+        self._values = {name: setting.default for name, setting in KNOWN.items()}
+        self.origin = dict.fromkeys(KNOWN, "default")
+        self._complaints: list[str] = []
         if environ.get("PZC_SUITE", table.get("suite")) == "aes256-gcm":  # else contents would go in clear
             raise ConfigError("PZC_SUITE=aes256-gcm does not encrypt any more: set PZC_SEAL=1 instead")
-        for name, setting in KNOWN.items():
-            in_file = name.removeprefix("PZC_").lower()
-            if name in environ:
-                self._take(name, setting, environ[name], f"environment variable {name}")
-            elif in_file in table:
-                self._take(name, setting, table[in_file], f"{table_name}: {in_file}")
-            else:
-                self._values[name], self.origin[name] = setting.default, "default"
-        variables = KNOWN.keys() | RESERVED
-        keys = {name.removeprefix("PZC_").lower() for name in KNOWN} | {LIMITS}
-        self._unknown = {
-            f"environment variable {name}": _no_effect(name, name, variables)
-            for name in environ
-            if name.startswith("PZC_") and name not in variables
-        }
-        for key in [key for key in table if key not in keys]:
-            word = key.lower().removeprefix("pzc_")
-            self._unknown[f"{table_name}: {key}"] = _no_effect(f"PZC_{word.upper()}", word, keys)
-        self._set_limits(table.get(LIMITS, {}), f"{table_name}: [{LIMITS}]")
+        for name, raw in environ.items():
+            if name in KNOWN:
+                self._take(name, raw, f"environment variable {name}")
+            elif name.startswith("PZC_") and name not in RESERVED:
+                why = _no_effect(name, name, KNOWN.keys() | RESERVED)
+                self._complaints.append(f"environment variable {name} {why}")
+        in_file = {name.removeprefix("PZC_").lower(): name for name in KNOWN}
+        for key, raw in table.items():
+            name = in_file.get(key, "")
+            if name and name not in environ:
+                self._take(name, raw, f"{table_name}: {key}")
+            elif not name and key != LIMITS:
+                word = key.lower().removeprefix("pzc_")
+                why = _no_effect(f"PZC_{word.upper()}", word, [*in_file, LIMITS])
+                self._complaints.append(f"{table_name}: {key} {why}")
+        self.limits: Mapping[str, float] = table.get(LIMITS, {})
+        limits.changed(limits.Limits(), self.limits, f"{table_name}: [{LIMITS}]")
 
-    def _set_limits(self, table: object, where: str) -> None:
-        if not isinstance(table, Mapping):
-            raise ConfigError(f"{where} is no table; expected lines such as silence = 4.0 below it")
-        self.limits: Mapping[str, float] = cast("Mapping[str, float]", table)
-        limits.changed(limits.Limits(), self.limits, where)
-
-    def _take(self, name: str, setting: _Setting, raw: object, where: str) -> None:
+    def _take(self, name: str, raw: object, where: str) -> None:
+        setting = KNOWN[name]
         try:
             self._values[name] = setting.parse(_as_text(raw))
         except (ValueError, PzcError) as exc:
@@ -199,7 +182,7 @@ class Settings:
 
     def complaints(self) -> list[str]:
         """One sentence per unknown variable or key of the file, with the name that was probably meant."""
-        return [f"{where} {why}" for where, why in self._unknown.items()]
+        return self._complaints
 
     def keyring(self) -> Keyring | None:
         """The keys that the settings name, or None.
@@ -208,22 +191,15 @@ class Settings:
             ConfigError: when a file cannot be read, or others can read it.
         """
         ring = Keyring.load(self["PZC_KEYRING"]) if self["PZC_KEYRING"] else None
-        secret = self._secret()
-        if not secret:
+        given = [name for name in ("PZC_KEY", "PZC_KEY_FILE") if self[name]]
+        if not given:
             return ring
-        key = Key(secret)
+        given.sort(key=lambda name: not self.origin[name].startswith("environment"))
+        key = Key(self["PZC_KEY"] if given[0] == "PZC_KEY" else _read_secret(self["PZC_KEY_FILE"]))
         if ring is None:
             return Keyring([key])
         publishing = None if ring.publishing is ring.active else ring.publishing
         return Keyring(ring if ring.find(key.key_id) else [*ring, key], key, publishing)
-
-    def _secret(self) -> str:
-        in_environment = [
-            name for name in ("PZC_KEY", "PZC_KEY_FILE") if self.origin[name].startswith("environment")
-        ]
-        if in_environment == ["PZC_KEY_FILE"]:
-            return _read_secret(self["PZC_KEY_FILE"])
-        return self["PZC_KEY"] or _read_secret(self["PZC_KEY_FILE"])
 
 
 def _no_effect(variable: str, word: str, known: Collection[str]) -> str:
@@ -245,9 +221,7 @@ def _as_text(value: object) -> str:
     raise ValueError("expected text, a number, true, false or a list of texts")
 
 
-def _read_secret(path: Path | None) -> str:
-    if path is None:
-        return ""
+def _read_secret(path: Path) -> str:
     secret = read_private(path, f"PZC_KEY_FILE {path}").strip()
     if not secret:
         raise ConfigError(f"PZC_KEY_FILE {path} is empty")
@@ -277,38 +251,26 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         ConfigError: for a value or file that cannot be used.
     """
     environ = os.environ if environ is None else environ
-    table: Mapping[str, Any] = {}
-    name = "pzc.toml"
     named = bool(environ.get("PZC_CONFIG"))
-    for path in config_files(environ):
-        if named or os.path.isfile(path):
-            if not named:
-                _check_owner(path)
-            table, name = _read_toml(path), str(path)
-            if not (named or path.is_absolute()):
-                _check_working_directory(path, table)
-            break
-    settings = Settings(environ, table, name)
+    path = next((each for each in config_files(environ) if named or os.path.isfile(each)), None)
+    table: Mapping[str, Any] = {} if path is None else _read_toml(path, named)
+    settings = Settings(environ, table, str(path or "pzc.toml"))
     if settings.limits:
-        limits.use(limits.changed(limits.current, settings.limits, name))
+        limits.use(limits.changed(limits.current, settings.limits, str(path)))
     for complaint in settings.complaints():
         logger.warning("%s", complaint)
     return settings
 
 
-def _read_toml(path: Path) -> Mapping[str, Any]:
-    import tomllib
-
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin with a mark
-        if table.get("key"):
-            check_private(path, f"settings file {path}")
-    except OSError as exc:
-        raise ConfigError(f"settings file {path} cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError:
-        raise ConfigError(f"settings file {path} is not UTF-8") from None
-    except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"settings file {path} is not TOML: {exc}") from exc
+def _read_toml(path: Path, named: bool) -> Mapping[str, Any]:
+    where = f"settings file {path}"
+    if not named:
+        _check_owner(path)
+    table = parsed(read_file(path, where), where)
+    if table.get("key"):
+        check_private(path, where)
+    if not (named or path.is_absolute()):
+        _check_working_directory(path, table)
     return table
 
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, cast
 
-from ..protocol import data_libraries, original
+from ..protocol import original
 from ..protocol.codec import Codec, Message
 from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
 from ..protocol.frames import MAX_MSGID, PZC00, PZC01, Buffer, Kind, topic_filter
@@ -51,7 +51,8 @@ class Protocol:
 
     Args:
         hmac_key: signing key; empty sends and accepts unsigned messages only.
-        serializer: ``pickle``, ``pickleN``, ``json``, ``msgpack`` or ``buffers``.
+        serializer: ``pickle``, ``pickleN``, ``json`` or ``msgpack``. Without a key of role operator or above,
+            PZC01 sends ``msgpack`` instead of a pickle, which no receiver would believe.
         dialect: spoken when the peer's is unknown, ``PZC01`` or ``PZC00``; ``PZC00`` when no other
             is accepted.
         accept: dialects that are accepted; default both, with a key ``PZC01`` alone unless ``dialect``
@@ -82,7 +83,6 @@ class Protocol:
         seal: bool | None = None,
         settings: Settings | None = None,
     ) -> None:
-        data_libraries.look()
         settings = settings or load()
         if keyring is None:
             keyring = (

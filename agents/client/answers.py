@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, cast
 
 from ...protocol.contents import PS, as_list, is_word, read_ps_message, read_raised
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.reply import Reply
 from ...protocol.shown import shown
+from ..reply import Reply
 
 REMOTE = object()
 """Answer of a server to 'get' for a member that is not sent by value."""
@@ -86,7 +86,7 @@ def read(reply: Reply, endpoint: str, hide_traceback: bool) -> tuple[str, Any]:
     if action == "return" or action in GOES_ON:
         return action, options
     if action == "raise":
-        raise read_raised(options, endpoint, reply.serializer, reply.trusted, hide_traceback)
+        raise read_raised(options, endpoint, hide_traceback)
     if action == "remote":
         return action, REMOTE
     if action == "reference" and isinstance(options, dict):
@@ -106,7 +106,7 @@ def _parts(action: str, fields: dict[str, Any], reply: Reply, endpoint: str, hid
     raised = fields.get("raised")
     error = None
     if raised is not None:
-        error = read_raised(raised, endpoint, reply.serializer, reply.trusted, hide_traceback)
+        error = read_raised(raised, endpoint, hide_traceback)
     refs = _refs(fields.get("refs"), len(values), endpoint)
     if action == "items":
         return Items(values, fields.get("done") is True, error, refs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, cast
 
-from ...protocol.contents import BATCH_CALLS
 from ...protocol.errors import LocalProtocolError, MemberRefused, RemoteProtocolError
 from ...protocol.paths import Path, from_wire, text
 from ...protocol.shown import hint, shown
 from ...transport.inherited import Stays
+from ..operations import BATCH_CALLS
 from .answers import BatchOutcome
 from .described import Entry
 from .member import refer

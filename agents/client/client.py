@@ -9,32 +9,26 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...discovery.records import Place
-from ...protocol.contents import PS
 from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, reply_of
-from ...protocol.values import TRAVELLING
 from ...transport.counters import Counters
 from ...transport.dealer_socket import TOLD_AFTER, TOLD_FOR
 from ...transport.exchange import UnixExchange
 from ...transport.executor import NO_THREAD, STALLED_CALLBACKS, Executor
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.wire import Protocol as Wire
-from ..interfaces import LOOK_FOR, Found
+from ..reply import Reply, reply_of
 from .abort import STOPPED, AbortSignal
-from .connection import Answer
-from .exchanges import Exchanges, repeated
+from .exchanges import Exchanges
 from .heartbeat import Heartbeat
-from .interfaces import Served
 from .many import in_receiver
 from .pending import Pending, PendingCall
 from .pipelines import Pipelines
 from .pool import Pools
-from .terms import USUAL, Terms
 
 logger = logging.getLogger("pzc.requests")
 
@@ -43,6 +37,17 @@ _PATIENCE = 0.5
 
 _TELL = 5.0
 """Seconds in which somebody is told what nobody waits for."""
+
+LOOK_FOR = 3.0
+"""Seconds that a name is waited for which nobody answers to."""
+
+
+class Found(NamedTuple):
+    """Where somebody is, who that is, and the seconds that are left of those given."""
+
+    place: Place
+    peer: Peer
+    left: float
 
 
 class Client(Exchanges):
@@ -69,98 +74,8 @@ class Client(Exchanges):
         super().__init__(protocol, pools, closed, counters)
         self.heartbeat = Heartbeat(loop, self.submit_to)
         self._pipelines = Pipelines(loop, pools, self, self.heartbeat)
-        self._pipeline, self.wait_for_id = self._pipelines.of, self._pipelines.wait_for_id
+        self.wait_for_id = self._pipelines.wait_for_id
         self._callbacks = Executor("pzc-futures", spare=STALLED_CALLBACKS)
-
-    # --- what proxies use ------------------------------------------------------------------------------
-
-    def call(
-        self, ref: Served, action: str, options: dict[str, Any], terms: Terms = USUAL,
-        abort: AbortSignal | None = None,
-    ) -> Any:  # fmt: skip
-        """One call of a served object, waited for in this thread.
-
-        Args:
-            ref: what it is made of.
-            action: of the Proxy-Server protocol.
-            options: of the action; not to be used again.
-            terms: how it is made.
-            abort: ends the wait for an idempotent one besides the end of ``ref``; it may move meanwhile.
-
-        Returns:
-            The value that it returned, or what ``ref`` makes of another reply; None of a one-way call.
-
-        Raises:
-            Exception: what the remote member raised.
-            CallTimeout: no reply in time.
-            PeerLost: nobody answers there, or the connection broke during the call.
-            AgentClosed: ``ref`` was closed, or the agent stopped.
-            SignatureError, ProtocolError, SerializeError, Refused: see the tree.
-        """
-        timeout, transport, idempotent, detached, oneway, keeps = terms
-        seconds = ref.timeout if timeout is None else timeout
-        if transport is None:
-            transport = ref.transport
-        content = (PS, action, options)
-        if oneway:
-            options["oneway"] = True
-            return self.send(ref.endpoint, content, seconds, transport, keeps)
-        options["timeout"] = seconds
-        if detached:
-            options["detached"] = True
-        started = time.monotonic()
-        if idempotent:
-            answer, message, word = self._repeat(ref, content, seconds, started, transport, abort)
-        else:
-            if self.known(ref.endpoint) is None and ref.follower is not None:
-                self.reach(ref.here, seconds)  # it may have moved with its name
-            answer, message, word = self.exchange(
-                ref.endpoint, content, seconds, started, transport, ref.abort
-            )
-        if message.facts.sender != ref.server:
-            ref.notice(reply_of(message, answer))
-        if word == "return":
-            value = answer[2]
-            return ref.arrived(value) if value.__class__ in TRAVELLING else value
-        return ref.read(reply_of(message, answer), timeout)
-
-    def submit(self, ref: Served, action: str, options: dict[str, Any], terms: Terms = USUAL) -> Pending:
-        """As `call`, without waiting; never blocks.
-
-        Returns:
-            A `PendingCall`; of a one-way call what ends when it was sent.
-
-        Raises:
-            SerializeError: when the arguments cannot be expressed.
-            AgentClosed: when the agent was stopped.
-        """
-        timeout, _, _, detached, oneway, _ = terms  # what it keeps is let go behind it, the same way
-        seconds = ref.timeout if timeout is None else timeout
-        peer = self.known(ref.endpoint) or ref.peer  # as last met
-        content = (PS, action, options)
-        if oneway:
-            options["oneway"] = True
-            return self.send_to(peer, content, seconds)
-        options["timeout"] = seconds
-        if detached:
-            options["detached"] = True
-        entry = PendingCall(ref, peer, content, seconds, detached=detached)
-        self._pipeline(peer).submit(entry)
-        return entry
-
-    def attach(self, ref: Served, peer: Peer, call_id: str, until: float | None = None) -> PendingCall:
-        """The future of a call that was made before, by its id; asked for until then (monotonic seconds)."""
-        entry = PendingCall(ref, peer, None, ref.timeout)
-        entry.msgid = call_id
-        entry.ask_on(until=until)
-        return entry
-
-    def ask(self, ref: Served, content: dict[str, Any], timeout: float | None = None) -> Reply:
-        """A control word to the server of a reference; errors as `call`."""
-        seconds = ref.timeout if timeout is None else timeout
-        started = time.monotonic()
-        answer, message, _ = self.exchange(ref.endpoint, content, seconds, started, ref.transport, ref.abort)
-        return reply_of(message, answer)
 
     def tell(self, peer: Peer, content: dict[str, Any]) -> None:
         """A control word whose answer nobody waits for; any thread, finalizers included."""
@@ -189,7 +104,7 @@ class Client(Exchanges):
 
         return left
 
-    def give_up(self, ref: Served | None, error: Callable[[], BaseException]) -> None:
+    def give_up(self, ref: object, error: Callable[[], BaseException]) -> None:
         """End the calls of a reference, or of all, that nobody waits for now, and call them off."""
         for entry in self._pipelines.pending.copy():
             if isinstance(entry, PendingCall) and ref in (None, entry.ref):
@@ -206,8 +121,6 @@ class Client(Exchanges):
             threading.Thread(target=function, args=(future,), name="pzc-futures", daemon=True).start()
         except RuntimeError:  # no thread is left
             self.loop.call_later(NO_THREAD, partial(self.call_back, function, future))
-
-    # --- what everybody uses ---------------------------------------------------------------------------
 
     def request(self, endpoint: str, content: object, timeout: float, transport: str = "auto") -> Reply:
         """Send content, return the reply. It is sent again only when the first one surely did not run.
@@ -226,6 +139,10 @@ class Client(Exchanges):
         answer, message, _ = self.exchange(endpoint, content, timeout, started, transport, self.closed)
         return reply_of(message, answer)
 
+    def submit(self, entry: Pending) -> None:
+        """Send what nobody waits for now; AgentClosed when the agent was stopped."""
+        self._pipelines.of(entry.peer).submit(entry)
+
     def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:
         """As `request`, to a known peer, without waiting; callbacks run in the I/O thread and must be quick.
 
@@ -234,14 +151,14 @@ class Client(Exchanges):
             AgentClosed: when the agent was stopped.
         """
         entry = Pending(peer, content, timeout)
-        self._pipeline(peer).submit(entry)
+        self.submit(entry)
         return entry
 
     def send_to(self, peer: Peer, content: object, timeout: float) -> Pending:
         """As `send`, to a known peer, without waiting, behind what was asked with `submit_to`."""
         entry = Pending(peer, content, timeout)
         entry.answered = False
-        self._pipeline(peer).submit(entry)
+        self.submit(entry)
         return entry
 
     def reach(self, where: Callable[[float], Place], timeout: float) -> Found:
@@ -305,24 +222,3 @@ class Client(Exchanges):
                 function()
             except BaseException:  # of a user's
                 logger.exception("a callback of a future failed")
-
-    def _repeat(
-        self, ref: Served, content: object, seconds: float, started: float, transport: str,
-        abort: AbortSignal | None,
-    ) -> Answer:  # fmt: skip
-        """As `exchange`, again and again when the peer is lost, wherever ``ref`` is by then."""
-
-        def here(left: float) -> Place:
-            if abort is not None and abort.is_set():
-                raise abort.error()
-            return ref.here(left)
-
-        def once() -> Answer:
-            if self.known(ref.endpoint) is None and ref.follower is not None:
-                self.reach(here, max(0.001, started + seconds - time.monotonic()))
-            ends = ref.abort if abort is None else AbortSignal(ref.abort, abort)
-            if ends.is_set() and not ends.abandoned:
-                raise ends.error()
-            return self.exchange(ref.endpoint, content, seconds, started, transport, ends, recover=False)
-
-        return repeated(once, seconds, self.closed)

@@ -20,17 +20,16 @@ from dataclasses import replace
 from time import monotonic, time_ns
 from typing import Any, cast
 
-from ...protocol.codec import Codec
 from ...protocol.contents import PS, SEQUENCES, control, is_word, ps_message, read_ps_message, read_refusal
 from ...protocol.errors import CallTimeout, ProtocolError, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01, Buffer, Kind
 from ...protocol.link_messages import LinkMessage
 from ...protocol.message import Message
-from ...protocol.peer import Peer
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
 from ...transport.counters import Counters
 from ...transport.exchange import Exchange, Sealing, UnixExchange, refuse
 from ...transport.laned import exchange_of
+from ...transport.peer import Peer
 from ...transport.stream import Stream
 from ...transport.timers import LATE
 from ...transport.transport import Transport
@@ -63,7 +62,7 @@ class Stranger:
         self._dialect = dialect
         json = dialect == PZC01 and "json" in protocol.codec.accept_serializers
         self._serializer = "json" if json else None
-        self._sequence = abilities(protocol.codec) if dialect == PZC01 else 0
+        self._sequence = ARRAYS | REFERENCES if dialect == PZC01 else 0
 
     def seal(
         self,
@@ -97,12 +96,6 @@ class Stranger:
             raise VersionError(f"a reply in {message.facts.dialect}")
         message.facts = replace(message.facts, trusted=False)  # whoever it is has not been met
         return message
-
-
-def abilities(codec: Codec) -> int:
-    """What the sequence field of a request tells: what its sender can read."""
-    arrays = ARRAYS if "buffers" in codec.accept_serializers else 0
-    return arrays | REFERENCES
 
 
 class Sealed:
@@ -150,8 +143,7 @@ class Sealed:
         return Session(
             codec, Party(self._own, self._protocol.epoch, own), Party(peer.agent_id, peer.epoch, theirs),
             asks=True, binding=self.binding,
-            serializer=self._serializer, abilities=abilities(codec),
-            arrays=peer.tells("serializers", "buffers"),
+            serializer=self._serializer, abilities=ARRAYS | REFERENCES,
         )  # fmt: skip
 
     def seal(self, content: object) -> list[Buffer]:

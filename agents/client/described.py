@@ -23,7 +23,6 @@ class About(NamedTuple):
         members: what is told of each, by name.
         types: classes of what is in it, by their full names, each with its members.
         items: ``mapping``, ``sequence``, or empty for what has no items.
-        item: full name of the class of its items, when they stay at the server.
     """
 
     type: str = ""
@@ -34,7 +33,6 @@ class About(NamedTuple):
     members: dict[str, Entry] = {}  # noqa: RUF012 - never changed
     types: dict[str, Entry] = {}  # noqa: RUF012 - never changed
     items: str = ""
-    item: str = ""
 
     def text(self) -> str:
         """Documentation of it and of its members, for ``help``."""

@@ -30,16 +30,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ...protocol.errors import CallTimeout, ConfigError, PeerLost, PzcError
 from ...transport import endpoints, families
 from ...transport.socket_type import GREETING, hello
 from ...transport.tables import Table
 from ...transport.threads import SLICE
-
-if TYPE_CHECKING:
-    from ..interfaces import Client
 
 STAGGER = 0.2
 """Seconds until the next address is tried beside those that have not answered."""
@@ -101,19 +98,6 @@ def dial(addresses: Iterable[str], timeout: float, meet: Meet | None = None) -> 
         raise race.refusal
     told = "; ".join(f"{endpoint}: {race.reasons.get(endpoint, 'no answer')}" for endpoint in candidates)
     raise PeerLost(f"none of its addresses can be used from here within {timeout:g} s: {told}")
-
-
-def expecting(client: Client, agent_id: str) -> Meet:
-    """For `dial`: a handshake that only the agent with that id, or any for an empty one, passes."""
-
-    def meet(endpoint: str, deadline: float) -> None:
-        client.forget(endpoint)
-        peer = client.peer(endpoint, deadline)
-        if agent_id and peer.agent_id != agent_id:
-            client.forget(endpoint)
-            raise PeerLost(f"another agent answers there, {peer.name or peer.agent_id}")
-
-    return meet
 
 
 def settle(endpoint: str, deadline: float, closed: threading.Event) -> None:

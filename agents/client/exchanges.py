@@ -36,10 +36,10 @@ from ...protocol.errors import (
     StaleMessage,
 )
 from ...protocol.frames import PZC00, PZC01
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.counters import Counters
+from ...transport.peer import Peer
 from ...transport.wire import Protocol
+from ..reply import Reply, accepted, reply_of
 from . import inside
 from .abort import AbortSignal
 from .connection import Answer, Connection
@@ -143,7 +143,7 @@ class Exchanges(ABC):
             recover: ask for the result when the connection breaks; an idempotent call is sent again instead.
 
         Raises:
-            PzcError: as `Client.call`.
+            PzcError: as `Client.request`.
         """
         if self.unusable:
             raise AgentClosed(self.unusable)

@@ -34,10 +34,10 @@ from typing import Any
 
 from ...protocol.contents import as_table
 from ...protocol.errors import CallTimeout, PeerLost, Refused, RemoteProtocolError
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply
 from ...protocol.shown import shown
+from ...transport.peer import Peer
 from ...transport.threads import Condition, Future, acquired
+from ..reply import Reply
 from .interfaces import Served
 
 logger = logging.getLogger("pzc.proxy")

@@ -29,9 +29,9 @@ from typing import NamedTuple
 
 from ...protocol.errors import AgentClosed
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply
 from ...transport.loop import Loop, Timer
+from ...transport.peer import Peer
+from ..reply import Reply
 
 _ALIVE_TIMEOUT = 2.0
 """Seconds that whoever holds something waits for the answer to a sign of life; less than `silence`."""

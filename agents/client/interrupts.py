@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
+from ...transport.peer import Peer
 from .sent import told_of
 
 E = TypeVar("E", bound=BaseException)

@@ -10,7 +10,7 @@ from ...protocol.errors import MemberRefused
 from ...protocol.paths import Path, text
 from ...protocol.shown import hint
 from ...protocol.values import PLAIN
-from ..interfaces import Subscription
+from ..notifications.subscription import Subscription
 from ..signals import Slot
 from .described import Entry
 from .operations import OPERATIONS, made_of, offered, special

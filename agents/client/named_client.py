@@ -9,15 +9,14 @@ from functools import partial
 from typing import Any
 
 from ...discovery.records import Entry, Place
-from ...protocol.errors import AgentClosed, PzcError
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted
+from ...protocol.errors import AgentClosed, PeerLost, PzcError
 from ...transport import endpoints
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.timers import checked_wait
-from ..interfaces import LOOK_FOR, Found, Resolver
-from .client import Client
-from .dialling import dial, expecting
+from ..reply import Reply, accepted
+from .client import LOOK_FOR, Client, Found
+from .dialling import Meet, dial
 from .terms import checked_target
 
 ANSWER_TIMEOUT = 0.5
@@ -30,16 +29,20 @@ class NamedClient:
     Args:
         loop: whose thread must not wait.
         client: sends and waits.
-        naming: knows who has which name.
+        resolve: where the agent of a name is, within a time in seconds.
         check_usable: AgentClosed when the agent was stopped, or is the parent's of this forked process.
     """
 
     def __init__(
-        self, loop: Loop, client: Client, naming: Resolver, check_usable: Callable[[], None]
+        self,
+        loop: Loop,
+        client: Client,
+        resolve: Callable[[str, float], Place],
+        check_usable: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._client = client
-        self._naming = naming
+        self._resolve = resolve
         self._check_usable = check_usable
 
     def resolve(self, target: str, timeout: float = LOOK_FOR) -> str:
@@ -61,7 +64,7 @@ class NamedClient:
             return Place(endpoints.check(target))
         if self._loop.in_thread():
             raise AgentClosed("the I/O thread cannot wait for a name: give an endpoint")
-        return self._naming.resolve(target, timeout)
+        return self._resolve(target, timeout)
 
     def find(self, target: str, timeout: float) -> Found:
         """Where an endpoint or name is, once somebody answers there; errors as `request`."""
@@ -149,3 +152,16 @@ class NamedClient:
             return self.meet(endpoint, ANSWER_TIMEOUT).agent_id == agent_id
         except PzcError:
             return False
+
+
+def expecting(client: Client, agent_id: str) -> Meet:
+    """For `dial`: a handshake that only the agent with that id, or any for an empty one, passes."""
+
+    def meet(endpoint: str, deadline: float) -> None:
+        client.forget(endpoint)
+        peer = client.peer(endpoint, deadline)
+        if agent_id and peer.agent_id != agent_id:
+            client.forget(endpoint)
+            raise PeerLost(f"another agent answers there, {peer.name or peer.agent_id}")
+
+    return meet

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ...protocol.contents import as_list, as_table, shown
-from ...protocol.cutting import text_of
 from ...protocol.errors import PeerLost, RemoteError, RemoteProtocolError
+from ...protocol.exceptions import text_of
 from ...protocol.frames import PZC00
-from ...protocol.notification import Notification
-from ...protocol.operations import OPERATIONS
-from ..interfaces import Subscriber
+from ..notification import Notification
+from ..notifications.subscription import Subscription
+from ..operations import OPERATIONS
 from .interfaces import Served
 from .pending import PendingCall
 
@@ -76,18 +76,18 @@ class Completions:
     """Results told by one original server; safe from any thread.
 
     Args:
-        agent: who subscribes.
+        subscribe: as `Agent.subscribe`.
         endpoint: of the server.
 
     Raises:
         CallTimeout, PeerLost: as `Agent.subscribe`.
     """
 
-    def __init__(self, agent: Subscriber, endpoint: str) -> None:
+    def __init__(self, subscribe: Callable[..., Subscription], endpoint: str) -> None:
         self._lock = threading.Lock()
         self._futures: dict[str, PendingCall] = {}
         self._early: dict[str, dict[str, Any]] = {}
-        self._subscription = agent.subscribe(endpoint, FUTURE_TOPIC, self._on_completion)
+        self._subscription = subscribe(endpoint, FUTURE_TOPIC, self._on_completion)
         self._subscription.on_lost = self._lose
 
     def expect(self, call_id: str, future: PendingCall) -> None:

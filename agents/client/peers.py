@@ -29,12 +29,12 @@ from ...protocol.contents import as_table, is_word
 from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
 from ...protocol.frames import PZC00, PZC01
 from ...protocol.ids import EPOCH_BITS, TIME_BITS
-from ...protocol.peer import Peer, unmet
-from ...protocol.reply import Reply, accepted
 from ...protocol.shown import shown
 from ...transport import endpoints, families
+from ...transport.peer import Peer, unmet
 from ...transport.threads import acquired
 from ...transport.wire import Protocol, now_ms
+from ..reply import Reply, accepted
 
 logger = logging.getLogger("pzc.requests")
 

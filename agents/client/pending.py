@@ -31,15 +31,15 @@ from typing import Any
 
 from ...protocol import limits
 from ...protocol.contents import as_table, read_ps_message
-from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SerializerRefused
+from ...protocol.errors import AgentClosed, CallTimeout, PeerLost, PzcError, SerializeError, SerializerRefused
 from ...protocol.frames import PZC00
 from ...protocol.message import Message
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted, reply_of
 from ...protocol.values import TRAVELLING
 from ...transport.inherited import Stays
+from ...transport.peer import Peer
 from ...transport.threads import Future
 from ...transport.transport import Disconnected
+from ..reply import Reply, accepted, reply_of
 from . import answers
 from .interfaces import Served
 from .interrupts import interrupted, outcome
@@ -230,8 +230,6 @@ class PendingCall(Pending):
         """There is no reply, or none that can be used; any thread."""
         if isinstance(error, (CallTimeout, PeerLost)):
             error.call_id = self.call_id if self.sent else ""
-        elif isinstance(error, SerializerRefused) and (asked := read_ps_message(self.content)) is not None:
-            explain(error, as_table(asked[1]))
         self.finish(error=error)
 
     def ask_on(self, reply: Reply | None = None, until: float | None = None) -> None:
@@ -328,6 +326,8 @@ class PendingCall(Pending):
             if error is None:
                 self.set_result(value)
             else:
+                if isinstance(error, SerializeError | SerializerRefused):
+                    explain(error, as_table((read_ps_message(self.content) or ("", None))[1]))
                 # Its traceback would hold this future until the collector runs.
                 self.set_exception(error.with_traceback(None))
         except InvalidStateError:  # cancelled just now; this wakes whoever waits for it

@@ -31,13 +31,13 @@ import zmq
 
 from ...protocol.errors import AgentClosed, LocalLimit, PeerLost, PzcError
 from ...protocol.message import Message
-from ...protocol.peer import Peer
-from ...protocol.reply import reply_of
 from ...transport.counters import Counters
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.threads import Condition
 from ...transport.timers import LATE, Timer
 from ...transport.watch import LINGER_MS
+from ..reply import reply_of
 from .connection import RUNNING, Sealed, is_running
 from .heartbeat import Heartbeat
 from .many import WORTH_IT, Transport, UnixTransport, ZmqTransport
@@ -59,28 +59,17 @@ _WRITTEN = 1.0
 
 
 class Owner(Protocol):
-    """What a pipeline tells its client; and the requests in flight to all peers."""
+    """The `Pipelines` of a client."""
 
     loop: Loop
     counters: Counters
     pending: dict[Pending, None]
     heartbeat: Heartbeat
 
-    def of(self, peer: Peer) -> Pipeline:
-        """The pipeline to a peer."""
-        ...
-
-    def refused(self, entry: Pending, message: Message, content: Any) -> None:
-        """A request was refused."""
-        ...
-
-    def expired(self, entry: Pending) -> None:
-        """The time of a request is over, which is not in flight any more."""
-        ...
-
-    def crowded(self, pipeline: Pipeline) -> None:
-        """Many requests are in flight to one peer."""
-        ...
+    def of(self, peer: Peer) -> Pipeline: ...  # noqa: D102
+    def refused(self, entry: Pending, message: Message, content: Any) -> None: ...  # noqa: D102
+    def expired(self, entry: Pending) -> None: ...  # noqa: D102
+    def crowded(self, pipeline: Pipeline) -> None: ...  # noqa: D102
 
 
 class Pipeline:

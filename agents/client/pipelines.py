@@ -17,13 +17,13 @@ from ...protocol.contents import control
 from ...protocol.errors import AgentClosed, CallTimeout, LocalLimit, PzcError, Refused
 from ...protocol.frames import PZC01
 from ...protocol.message import Message
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted, reply_of
 from ...transport.endpoints import is_direct
 from ...transport.executor import NO_THREAD, Executor
 from ...transport.greeting import GREETING
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.timers import until_next
+from ..reply import Reply, accepted, reply_of
 from .exchanges import Exchanges
 from .heartbeat import Heartbeat
 from .many import UnixTransport

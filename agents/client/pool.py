@@ -25,13 +25,13 @@ from contextlib import suppress
 from ...protocol import limits
 from ...protocol.errors import PeerLost
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
 from ...transport import families, greeting
 from ...transport.counters import Counters
 from ...transport.dealer_socket import DealerSocket
 from ...transport.endpoints import is_direct, is_named, split
 from ...transport.exchange import UnixExchange
 from ...transport.loop import Loop
+from ...transport.peer import Peer
 from ...transport.timers import until_next
 from ...transport.wire import Protocol
 from .abort import AbortSignal

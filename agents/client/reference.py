@@ -21,10 +21,10 @@ from typing import Any, TypeVar, cast
 from ...protocol.errors import AgentClosed, MemberRefused, PzcError
 from ...protocol.frames import PZC00
 from ...protocol.paths import Path, text
-from ...protocol.references import Reference
 from ...protocol.values import PLAIN, is_class_of_values
 from ...transport.wire import Protocol
 from ..current import current
+from ..references import Reference
 from ..shown import first_line, html_page, html_table
 from ..stub import signature_of
 from .answers import REMOTE, Items

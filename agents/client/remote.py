@@ -8,18 +8,17 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
-from typing import Protocol as Form
 
 from ...delivery.policies import Policy
 from ...discovery.records import Place
-from ...protocol.contents import as_list, as_table, ps_message
+from ...protocol.contents import as_list, ps_message
 from ...protocol.frames import PZC00
-from ...protocol.notification import Callback
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply, accepted, reply_of
+from ...transport.peer import Peer
 from ...transport.wire import Protocol
-from ..interfaces import Subscription
+from ..notification import Callback
+from ..notifications.subscription import Subscription
+from ..reply import Reply, accepted, reply_of
 from ..signals import Slot
 from . import answers, described, originals
 from .described import About, Entry
@@ -34,17 +33,6 @@ _DESCRIBED_PATHS = 4096
 
 
 logger = logging.getLogger("pzc.proxy")
-
-_TOLD = ("type", "members")
-"""What an answer has that describes something with its members."""
-
-
-class Holder(Form):
-    """Something that remembers what it was told of members."""
-
-    def _proxy_forget(self) -> None:
-        """Remember nothing."""
-        ...
 
 
 Refer = Callable[["RemoteObject", Path, Entry, object], Any]
@@ -95,7 +83,7 @@ class RemoteObject(ServedObject):
         self.generation = 0
         self._refer = refer
         self._described: dict[Path, About] = {}
-        self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self._holders: weakref.WeakSet[Any] = weakref.WeakSet()
         self._outdated = False
         try:
             seconds: float = agent.settings["PZC_TIMEOUT"] if timeout is None else timeout
@@ -127,7 +115,7 @@ class RemoteObject(ServedObject):
         self._described[self.root] = about
         self._outdated = False
         if original and self.completions is None:
-            self.completions = originals.Completions(self.agent, self.endpoint)
+            self.completions = originals.Completions(self.agent.subscribe, self.endpoint)
 
     def _find_table(self, started: float) -> Reply:
         """Ask at the server's present place: it may move while it is looked for."""
@@ -135,7 +123,7 @@ class RemoteObject(ServedObject):
         self.peer = peer = found.peer
         name = peer.object_at(self.target)  # that of one of several objects, perhaps
         self.root = (name,) if name else ()
-        about: dict[str, Any] = {"about": True, **({"on": to_wire(self.root)} if self.root else {})}
+        about: dict[str, Any] = {"on": to_wire(self.root)} if self.root else {}
         original = peer.dialect == PZC00
         word = ps_message("inspect" if original else "describe", {} if original else about)
         answer, message, _ = self.client.exchange(
@@ -151,10 +139,7 @@ class RemoteObject(ServedObject):
 
     def _learn(self, path: Path) -> About:
         generation = self.generation
-        fields = as_table(self.request("describe", {"on": to_wire(path), "about": True}, IDEMPOTENT))
-        if not all(map(fields.__contains__, _TOLD)):
-            return About()
-        about = described.read(fields)
+        about = described.read(self.request("describe", {"on": to_wire(path)}, IDEMPOTENT))
         if generation == self.generation:  # else it may be out of date by now
             if len(self._described) >= _DESCRIBED_PATHS:
                 self._described = {self.root: self._described.get(self.root, About())}
@@ -197,8 +182,8 @@ class RemoteObject(ServedObject):
                 self._described.pop(known, None)
         self._tell_holders()
 
-    def remember(self, holder: Holder) -> None:
-        """Have something forget what it remembers of members when that may be out of date."""
+    def remember(self, holder: Any) -> None:
+        """Call its ``_proxy_forget`` when what it remembers of members may be out of date."""
         with self._mutex:
             self._holders.add(holder)
 
@@ -217,7 +202,7 @@ class RemoteObject(ServedObject):
         with self._mutex:
             holders = list(self._holders)
         for holder in holders:
-            holder._proxy_forget()  # pyright: ignore[reportPrivateUsage]
+            holder._proxy_forget()
 
     def reference(self, about: Entry) -> Any:
         """As `ServedObject.reference`, kept at the server as long as it is held here."""

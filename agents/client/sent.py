@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from ...protocol.errors import OperationRefused, SerializerRefused
+from ...protocol.errors import OperationRefused, SerializeError, SerializerRefused
 from ...protocol.paths import Path, text, to_wire
-from ...protocol.references import replaced
 from ...protocol.values import PLAIN
+from ..references import replaced
 
 Convert = Callable[[object], object]
 
@@ -61,8 +61,8 @@ def not_called(name: str) -> OperationRefused:
     )
 
 
-def explain(error: SerializerRefused, options: dict[str, Any]) -> None:
-    """Say in the refusal of an answer where its request acted."""
+def explain(error: SerializeError | SerializerRefused, options: dict[str, Any]) -> None:
+    """Say of what cannot be sent, or was refused in an answer, where its request acted."""
     error.args = (f"{told_of(options)}: {error}",)
 
 

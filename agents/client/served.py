@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...discovery.records import Place
-from ...protocol.errors import AgentClosed, LockLost, Refused, SerializerRefused
+from ...protocol.contents import PS
+from ...protocol.errors import AgentClosed, LockLost, Refused, SerializeError, SerializerRefused
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply
 from ...protocol.shown import shown
 from ...protocol.values import TRAVELLING
 from ...transport import wire
-from ...transport.loop import Loop
-from ...transport.settings import Settings
-from ..interfaces import Finder, Follower, Found, Subscriber
+from ...transport.peer import Peer
+from ..naming.follower import Follower
+from ..notifications.subscription import Subscription
+from ..reply import Reply, reply_of
 from . import answers
 from .abort import AbortSignal
-from .client import Client
+from .connection import Answer
 from .described import Entry
+from .exchanges import repeated
 from .exclusive import Exclusive
 from .interrupts import interrupted, outcome
 from .originals import Completions
@@ -31,57 +33,16 @@ from .sent import explain
 from .streams import RemoteStream
 from .terms import USUAL, Terms
 
-
-class Agent(Finder, Subscriber, Protocol):
-    """An agent, as what is held by a proxy sees it.
-
-    Attributes:
-        client: that asks.
-        loop: the I/O thread.
-        protocol: keys, serializers and settings of its own.
-        settings: defaults of calls.
-    """
-
-    client: Client
-    loop: Loop
-    protocol: wire.Protocol
-    settings: Settings
-
-    def check_usable(self) -> None:
-        """AgentClosed when it was stopped, or is the parent's of this forked process."""
-        ...
-
-    def request(self, recipient: str, content: object, timeout: float = 30.0) -> Any:
-        """Ask and wait."""
-        ...
-
-    def meet(self, endpoint: str, timeout: float) -> Peer:
-        """As `peer`, with a new handshake whoever was met there before."""
-        ...
-
-    def reach(self, where: Callable[[float], Place], timeout: float) -> Found:
-        """Somebody who may be on the move, once met."""
-        ...
-
-    def follow(self, target: str, place: Place, move: Callable[[str, str], object]) -> Follower | None:
-        """Tell somebody whenever the agent of a name is elsewhere."""
-        ...
+if TYPE_CHECKING:
+    from ..agent import Agent
 
 
-Lease = Callable[[wire.Protocol | None], tuple[Agent, Callable[[], None]]]
+Lease = Callable[[wire.Protocol | None], "tuple[Agent, Callable[[], None]]"]
 """Gives the agent of a protocol, and what gives it back, to be called once."""
 
 
 MOVE_TIMEOUT = 2.0
 """Seconds that a server has to answer at an endpoint that it moved to."""
-
-
-class Closable(Protocol):
-    """Something that ends with a served object."""
-
-    def close(self) -> None:
-        """End it, without waiting."""
-        ...
 
 
 class ServedObject:
@@ -122,7 +83,7 @@ class ServedObject:
         self.leave = self.client.join(peer)
         self._closed = False
         self._mutex = threading.Lock()
-        self._belongings: weakref.WeakSet[Closable] = weakref.WeakSet()
+        self._belongings: weakref.WeakSet[RemoteStream | Subscription] = weakref.WeakSet()
 
     def request(
         self, action: str, options: dict[str, Any], terms: Terms = USUAL, abort: AbortSignal | None = None
@@ -133,20 +94,22 @@ class ServedObject:
             action: of the Proxy-Server protocol.
             options: of the action; not to be used again.
             terms: how it is made.
-            abort: see `Client.call`.
+            abort: ends the wait for an idempotent call as the end of this object does.
 
         Raises:
             Exception: what the remote member raised.
-            CallTimeout, PeerLost, SignatureError, SerializeError: as `Client.call`.
-            AgentClosed: after `close`, also when that came during the call.
+            CallTimeout: no reply in time.
+            PeerLost: nobody answers there, or the connection broke during the call.
+            AgentClosed: after `close`, also when that came during the call, and when the agent was stopped.
+            SignatureError, ProtocolError, SerializeError, Refused: see the tree.
         """
         if self._closed:
             self._refuse_closed()
         try:
             if self.exclusive.held:
                 self.exclusive.begin_call(options)
-            return self.client.call(self, action, options, terms, abort)
-        except SerializerRefused as error:
+            return self._call(action, options, terms, abort)
+        except (SerializeError, SerializerRefused) as error:
             explain(error, options)
             raise
         except KeyboardInterrupt as error:
@@ -161,14 +124,87 @@ class ServedObject:
             self._refuse_closed()
         relies = self.exclusive.held and self.exclusive.begin_call(options)
         try:
-            future = self.client.submit(self, action, options, terms)
-        except BaseException:
+            future = self._submit(action, options, terms)
+        except BaseException as error:
             if relies:
                 self.exclusive.end_call(options)
+            if isinstance(error, SerializeError):
+                explain(error, options)
             raise
         if relies:
             future.when_done(lambda _: self.exclusive.end_call(options))
         return future
+
+    def _call(self, action: str, options: dict[str, Any], terms: Terms, abort: AbortSignal | None) -> Any:
+        timeout, transport, idempotent, detached, oneway, keeps = terms
+        seconds = self.timeout if timeout is None else timeout
+        if transport is None:
+            transport = self.transport
+        client, content = self.client, (PS, action, options)
+        if oneway:
+            options["oneway"] = True
+            return client.send(self.endpoint, content, seconds, transport, keeps)
+        options["timeout"] = seconds
+        if detached:
+            options["detached"] = True
+        started = time.monotonic()
+        if idempotent:
+            answer, message, word = self._repeat(content, seconds, started, transport, abort)
+        else:
+            if client.known(self.endpoint) is None and self.follower is not None:
+                client.reach(self.here, seconds)  # it may have moved with its name
+            answer, message, word = client.exchange(
+                self.endpoint, content, seconds, started, transport, self.abort
+            )
+        if message.facts.sender != self.server:
+            self.notice(reply_of(message, answer))
+        if word == "return":
+            value = answer[2]
+            return self.arrived(value) if value.__class__ in TRAVELLING else value
+        return self.read(reply_of(message, answer), timeout)
+
+    def _repeat(
+        self, content: object, seconds: float, started: float, transport: str, abort: AbortSignal | None
+    ) -> Answer:
+        """Ask again and again when the peer is lost, wherever it is by then."""
+        client = self.client
+
+        def here(left: float) -> Place:
+            if abort is not None and abort.is_set():
+                raise abort.error()
+            return self.here(left)
+
+        def once() -> Answer:
+            if client.known(self.endpoint) is None and self.follower is not None:
+                client.reach(here, max(0.001, started + seconds - time.monotonic()))
+            ends = self.abort if abort is None else AbortSignal(self.abort, abort)
+            if ends.is_set() and not ends.abandoned:
+                raise ends.error()
+            return client.exchange(self.endpoint, content, seconds, started, transport, ends, recover=False)
+
+        return repeated(once, seconds, client.closed)
+
+    def _submit(self, action: str, options: dict[str, Any], terms: Terms) -> Pending:
+        timeout, _, _, detached, oneway, _ = terms  # what it keeps is let go behind it, the same way
+        seconds = self.timeout if timeout is None else timeout
+        peer = self.client.known(self.endpoint) or self.peer  # as last met
+        content = (PS, action, options)
+        if oneway:
+            options["oneway"] = True
+            return self.client.send_to(peer, content, seconds)
+        options["timeout"] = seconds
+        if detached:
+            options["detached"] = True
+        entry = PendingCall(self, peer, content, seconds, detached=detached)
+        self.client.submit(entry)
+        return entry
+
+    def attach(self, peer: Peer, call_id: str, until: float | None = None) -> PendingCall:
+        """The future of a call that was made before, by its id; asked for until then (monotonic seconds)."""
+        entry = PendingCall(self, peer, None, self.timeout)
+        entry.msgid = call_id
+        entry.ask_on(until=until)
+        return entry
 
     def stop_of(self, options: dict[str, Any]) -> object:
         """Method that the server calls when a call was cancelled, as far as that is known here."""
@@ -179,7 +215,11 @@ class ServedObject:
         if self._closed:
             self._refuse_closed()
         try:
-            return self.client.ask(self, content, timeout)
+            seconds, started = self.timeout if timeout is None else timeout, time.monotonic()
+            answer, message, _ = self.client.exchange(
+                self.endpoint, content, seconds, started, self.transport, self.abort
+            )
+            return reply_of(message, answer)
         except KeyboardInterrupt as error:
             raise interrupted(error, "") from None
 
@@ -229,7 +269,7 @@ class ServedObject:
             self.own(stream)
             return stream
         if action in answers.GOES_ON:
-            return self.client.attach(self, peer, str(value))
+            return self.attach(peer, str(value))
         return self.arrived(value)
 
     def reference(self, about: Entry) -> Any:
@@ -274,7 +314,7 @@ class ServedObject:
         else:
             self.completions.expect(call_id, future)
 
-    def own(self, belonging: Closable) -> None:
+    def own(self, belonging: RemoteStream | Subscription) -> None:
         """Close something, if it still lives, when this one is closed.
 
         Raises:

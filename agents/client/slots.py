@@ -9,11 +9,11 @@ from functools import partial
 
 from ...delivery.policies import Policy, drop
 from ...protocol.errors import AgentClosed
-from ...protocol.notification import Notification
 from ...transport.executor import STALLED_CALLBACKS, Executor
 from ...transport.helpers import aside
 from ...transport.loop import Loop
-from ..interfaces import Subscription
+from ..notification import Notification
+from ..notifications.subscription import Subscription
 from ..signals import Connected, Slot, SlotList, check_slot
 
 SLOT_POLICY = drop(10_000)

@@ -26,9 +26,9 @@ from functools import partial
 from typing import Any
 
 from ...protocol.errors import RemoteProtocolError
-from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from ...transport.inherited import Stays
+from ...transport.peer import Peer
 from ...transport.threads import Future
 from .answers import Items
 from .interfaces import Served

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Protocol
 
 from ...discovery.records import Entry
 from ...protocol.errors import PzcError
 from ...transport.loop import Loop
+from ..notifications.links.topics import Advertised
 from .naming import Naming
 
 _ANNOUNCED_TOPICS = 1000
@@ -29,13 +29,6 @@ logger = logging.getLogger("pzc.names")
 
 _POLICIES = ("block", "drop", "latest", "mailbox")
 _AGENT = "agent", ""
-
-
-class About(Protocol):
-    """What is said of a topic: how far it goes, and with which policies; None for the usual ones."""
-
-    scope: str
-    policies: frozenset[str] | None
 
 
 class Announcing:
@@ -54,7 +47,7 @@ class Announcing:
         loop: Loop,
         naming: Naming,
         topics: Mapping[str, object],
-        about: Callable[[str], About],
+        about: Callable[[str], Advertised],
         types: Mapping[str, str],
     ) -> None:
         self._types = types

@@ -37,7 +37,6 @@ from ...transport.loop import Timer
 from ...transport.tables import Table
 from ...transport.threads import Condition
 from ...transport.wire import Protocol
-from ..interfaces import NewClient
 from .multicast import HEARTBEATS_WAIT, MulticastSockets
 from .registering import Registering
 
@@ -96,7 +95,7 @@ class Participant:
         ConfigError: when no interface has the site's address.
     """
 
-    def __init__(self, site: Site, protocol: Protocol, new_client: NewClient) -> None:
+    def __init__(self, site: Site, protocol: Protocol) -> None:
         keyring = protocol.codec.keyring
         self.site = site
         self.process = os.urandom(16)
@@ -126,7 +125,7 @@ class Participant:
             )
             self._loop.run(self._work)
             if site.registry:
-                self.registering = Registering(self._loop, protocol, site.registry, new_client, self)
+                self.registering = Registering(self._loop, protocol, site.registry, self)
                 self.registering.start()
         except BaseException:
             loops.release(self._loop)

@@ -18,11 +18,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
-from ...discovery.names import Target
-from ...discovery.records import Entry
+from ...discovery.records import Entry, Place
 from ...protocol.errors import PzcError
+from .naming import Naming
 
 logger = logging.getLogger("pzc.names")
 
@@ -33,40 +32,8 @@ RETRY = 0.5
 """Seconds until a move that failed is tried again."""
 
 
-class Names(Protocol):
-    """Who knows where names are: `Naming`.
-
-    Attributes:
-        choose: the address by which an agent is reached, within a time in seconds.
-        answers: whether an agent is still at an endpoint.
-    """
-
-    choose: Callable[[Entry, float], str]
-    answers: Callable[[str, str], bool]
-
-    def places(self, target: str) -> list[Target]:
-        """Where a name may be."""
-        ...
-
-    def known(self, target: str) -> Entry | None:
-        """Who is known by a name now, and can be reached."""
-        ...
-
-    def lives(self, entry: Entry) -> bool:
-        """Whether an agent is still known under its name."""
-        ...
-
-    def help(self, task: Callable[[], object], *, again: bool = False, after: float = 0.0) -> None:
-        """Run something that may wait, after some seconds."""
-        ...
-
-    def forget(self, follower: Follower) -> None:
-        """A follower was closed."""
-        ...
-
-
 class Follower:
-    """One user of one name; made by `Naming.follow`.
+    """One user of one name; made by `follow`.
 
     Args:
         names: knows where the name is.
@@ -76,26 +43,24 @@ class Follower:
         move: makes the user use another endpoint; called with the one before, and the new one.
 
     Attributes:
-        places: where the name may be.
         entry: what the agent that is used told of itself.
     """
 
     def __init__(
-        self, names: Names, target: str, endpoint: str, entry: Entry, move: Callable[[str, str], object]
+        self, names: Naming, target: str, endpoint: str, entry: Entry, move: Callable[[str, str], object]
     ) -> None:
         self.target = target
-        self.places = frozenset(names.places(target))
         self._names = names
         self._endpoint = endpoint
         self.entry = entry
         self._move = move
         self._looking = threading.Lock()
-        self._closed = threading.Event()
+        names.followers[self.look] = frozenset(names.places(target))
 
     def look(self) -> None:
         """Come along, if need be; a helper thread."""
         with self._looking:
-            if self._closed.is_set() or (entry := self._elsewhere()) is None:
+            if self.look not in self._names.followers or (entry := self._elsewhere()) is None:
                 return
             try:
                 endpoint = self._names.choose(entry, MOVE_TIMEOUT)
@@ -123,5 +88,21 @@ class Follower:
 
     def close(self) -> None:
         """Stay where it is from now on; never waits."""
-        self._closed.set()
-        self._names.forget(self)
+        self._names.followers.pop(self.look, None)
+
+
+def follow(names: Naming, target: str, place: Place, move: Callable[[str, str], object]) -> Follower | None:
+    """Tell somebody whenever the agent of a name is at another endpoint; None for one that stays.
+
+    Args:
+        names: knows where the name is.
+        target: the name.
+        place: where it is now, as `Naming.resolve` told.
+        move: called with the endpoint that was used and the new one, in a helper thread; again after a
+            PzcError.
+    """
+    if place.entry is None:
+        return None
+    follower = Follower(names, target, place.endpoint, place.entry, move)
+    names.help(follower.look)  # it may have moved already
+    return follower

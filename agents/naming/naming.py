@@ -24,10 +24,9 @@ from ...protocol.errors import AgentClosed, ConfigError
 from ...transport import helpers
 from ...transport.settings import Settings
 from ...transport.wire import Protocol
-from ..interfaces import LOOK_FOR, NewClient
+from ..client.client import LOOK_FOR
 from . import participants
 from .discovering import ANSWERED, Participant, changed
-from .follower import Follower
 from .unknown import unknown_name
 
 AGAIN = 0.3
@@ -46,12 +45,12 @@ class Naming:
         enabled: False to use static peers only, and to announce nothing.
         answers: whether an agent is still at an endpoint: gets the agent id and the endpoint.
         choose: the address by which an agent is reached, within a time in seconds.
-        new_client: makes what asks a registry.
         remap: new names by old ones, or ``OLD:=NEW`` each; see `Remapping`.
         style: how names are written; ``gz`` to leave the namespace with a ``/`` in front.
 
     Attributes:
         called: name of the agent within its namespace; as it was given when no rule is about it.
+        followers: what looks whether a name has moved, with the places where that may be.
         full: name of the agent from the root; empty when it is not announced.
 
     Raises:
@@ -68,7 +67,6 @@ class Naming:
         enabled: bool,
         answers: Callable[[str, str], bool],
         choose: Callable[[Entry, float], str],
-        new_client: NewClient,
         remap: Mapping[str, str] | Iterable[str] = (),
         style: Style = "pzc",
     ) -> None:
@@ -81,7 +79,6 @@ class Naming:
         self.enabled = enabled
         self.answers = answers
         self.choose = choose
-        self._new_client = new_client
         self._style: Style = style
         if isinstance(remap, Mapping):
             remap = [f"{old}:={new}" for old, new in cast("Mapping[str, str]", remap).items()]
@@ -99,7 +96,7 @@ class Naming:
         self._lock = threading.Lock()
         self._open: dict[str, Participant] = {}
         # Without the lock: its holder may wait for the I/O thread, which looks here.
-        self._followers: dict[Follower, None] = {}
+        self.followers: dict[Callable[[], object], frozenset[Target]] = {}
         self._helping = threading.Lock()
         self._helpers: helpers.Helpers | None = None
         self._closed = False
@@ -116,9 +113,7 @@ class Naming:
             participant = self._open.get(partition)
             if participant is None:
                 site = replace(self._site, partition=partition)
-                participant = self._open[partition] = participants.acquire(
-                    site, self._protocol, self._new_client
-                )
+                participant = self._open[partition] = participants.acquire(site, self._protocol)
                 participant.listen(self._on_event)
             return participant
 
@@ -258,26 +253,6 @@ class Naming:
 
     # --- where they are later --------------------------------------------------------------------------
 
-    def follow(self, target: str, place: Place, move: Callable[[str, str], object]) -> Follower | None:
-        """Tell somebody whenever the agent of a name is at another endpoint; None for one that stays.
-
-        Args:
-            target: the name.
-            place: where it is now, as `resolve` told.
-            move: called with the endpoint that was used and the new one, in a helper thread; again after a
-                PzcError.
-        """
-        if place.entry is None:
-            return None
-        follower = Follower(self, target, place.endpoint, place.entry, move)
-        self._followers[follower] = None
-        self.help(follower.look)  # it may have moved already
-        return follower
-
-    def forget(self, follower: Follower) -> None:
-        """A follower was closed."""
-        self._followers.pop(follower, None)
-
     def lives(self, entry: Entry) -> bool:
         """Whether an agent is still known under its name."""
         participant = self._open.get(entry.partition)
@@ -290,9 +265,9 @@ class Naming:
         if entry.kind == "topic":
             return
         place = Target(entry.partition, entry.name)
-        for follower in list(self._followers):
-            if place in follower.places:
-                self.help(follower.look)
+        for look, places in self.followers.copy().items():
+            if place in places:
+                self.help(look)
 
     def help(
         self, task: Callable[[], object], *, again: bool = False, new: bool = False, after: float = 0.0
@@ -324,8 +299,7 @@ class Naming:
 
     def stay(self) -> None:
         """Follow nobody any more."""
-        for follower in list(self._followers):
-            follower.close()
+        self.followers.clear()
 
     def close(self) -> None:
         """Give back everything; not the I/O thread. Again: no effect."""

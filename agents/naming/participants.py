@@ -7,14 +7,13 @@ from ...discovery.site import Site
 from ...transport.settings import Settings
 from ...transport.tables import Leases
 from ...transport.wire import Protocol
-from ..interfaces import NewClient
 from .discovering import Participant
 
 _participants: Leases[Participant] = Leases()
 """By site and keys."""
 
 
-def acquire(site: Site, protocol: Protocol, new_client: NewClient) -> Participant:
+def acquire(site: Site, protocol: Protocol) -> Participant:
     """The process's participant of a site; every `acquire` needs one `release`.
 
     Raises:
@@ -22,7 +21,7 @@ def acquire(site: Site, protocol: Protocol, new_client: NewClient) -> Participan
     """
     keyring = protocol.codec.keyring
     keys = () if keyring is None else (keyring.active.key_id, *sorted(key.key_id for key in keyring))
-    return _participants.lease((site, keys), lambda: Participant(site, protocol, new_client))
+    return _participants.lease((site, keys), lambda: Participant(site, protocol))
 
 
 def release(participant: Participant) -> None:

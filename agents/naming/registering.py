@@ -34,12 +34,12 @@ from ...discovery.datagrams import MAX_DATAGRAM
 from ...discovery.directory import NAMES_HELD
 from ...protocol.contents import as_list
 from ...protocol.errors import AgentClosed, PzcError, RemoteProtocolError, RoleRefused
-from ...protocol.peer import Peer
-from ...protocol.reply import Reply
 from ...transport import helpers, wire
 from ...transport.counters import Counters
 from ...transport.loop import Loop, Timer
-from ..interfaces import NewClient
+from ...transport.peer import Peer
+from ..client.client import Client
+from ..reply import Reply
 from .connections import Connections
 
 logger = logging.getLogger("pzc.registry")
@@ -58,37 +58,16 @@ MEET_TIMEOUT = 1.0
 
 
 class Registrant(Protocol):
-    """What is told to a registry, and learns from it. Called in the I/O thread; must not wait.
-
-    Attributes:
-        process: id of this process in announcements.
-    """
+    """The `Participant` that a registry hears of, and tells; in the I/O thread, without waiting."""
 
     process: bytes
 
-    def beat(self, local: bool) -> list[bytes]:
-        """A heartbeat of this process, for its own host or for all others."""
-        ...
-
-    def whole(self, local: bool) -> list[bytes]:
-        """The same, and behind it every entry of this process."""
-        ...
-
-    def heard(self, datagrams: Collection[bytes]) -> None:
-        """What other processes say, as multicast would carry it."""
-        ...
-
-    def lost(self, processes: Collection[bytes]) -> None:
-        """Processes that are gone; all others that the registry told of live."""
-        ...
-
-    def silent(self) -> None:
-        """The registry does not answer any more, or has been restarted and knows nothing of what it told."""
-        ...
-
-    def back(self) -> None:
-        """The same registry answers again."""
-        ...
+    def beat(self, local: bool) -> list[bytes]: ...  # noqa: D102
+    def whole(self, local: bool) -> list[bytes]: ...  # noqa: D102
+    def heard(self, datagrams: Collection[bytes]) -> None: ...  # noqa: D102
+    def lost(self, processes: Collection[bytes]) -> None: ...  # noqa: D102
+    def silent(self) -> None: ...  # noqa: D102
+    def back(self) -> None: ...  # noqa: D102
 
 
 class Registering:
@@ -98,7 +77,6 @@ class Registering:
         loop: does the work.
         protocol: signs and verifies.
         endpoint: REP endpoint of the registry.
-        new_client: makes what asks the registry.
         registrant: tells of this process, and learns of others.
 
     Attributes:
@@ -112,7 +90,6 @@ class Registering:
         loop: Loop,
         protocol: wire.Protocol,
         endpoint: str,
-        new_client: NewClient,
         registrant: Registrant,
     ) -> None:
         self.endpoint = endpoint
@@ -121,7 +98,7 @@ class Registering:
         self.graph = Connections()
         self._loop = loop
         self._process = registrant.process
-        self._client = new_client(loop, protocol, os.urandom(16).hex(), Counters())
+        self._client = Client(loop, protocol, os.urandom(16).hex(), Counters())
         self._registrant = registrant
         self._peer: Peer | None = None
         self._cursor: list[Any] = ["", 0]

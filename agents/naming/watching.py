@@ -12,7 +12,7 @@ The pattern may be a name that nobody has yet; once somebody has it, the subscri
     joined     its agent is at another endpoint          joined: it follows as any subscription by name
     joined     nobody has the name any more              away
     away       somebody has it again                     joined: it has followed
-    away       for the seconds of `Sources.patience`     absent; of a single name never
+    away       for the seconds of `Merged.patience`     absent; of a single name never
     away       nobody wants it any more                  absent
     any other  nobody has the name any more              absent
     joining    refused, of a single name                 the subscription ends
@@ -44,7 +44,7 @@ from ...protocol.errors import (
 )
 from ...transport.tables import Table
 from ...transport.threads import Condition, waited
-from ..interfaces import Sources
+from ..notifications.merged import Merged
 from .connections import Connections
 from .discovering import ANSWERED
 from .naming import Naming
@@ -73,7 +73,7 @@ class Watching:
         self._pattern = pattern
         self._fits = Pattern(pattern) if is_pattern(pattern) else None
         self._places = () if self._fits else tuple(naming.places(pattern))
-        self._gathering: Sources | None = None
+        self._gathering: Merged | None = None
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._away: dict[str, float] = {}  # since when, monotonic
@@ -82,7 +82,7 @@ class Watching:
         self._closed = threading.Event()
         self._due = False
 
-    def begin(self, sources: Sources, timeout: float) -> None:
+    def begin(self, sources: Merged, timeout: float) -> None:
         """Subscribe to those that are there, and from now on to those that come.
 
         Returns once those that answered at once are joined, at most ``timeout`` seconds later.
@@ -165,7 +165,7 @@ class Watching:
             self._naming.help(self._look, after=patience)
         return over
 
-    def _join(self, gathering: Sources, source: str) -> None:
+    def _join(self, gathering: Merged, source: str) -> None:
         again = False
         try:
             gathering.add(source)
@@ -249,7 +249,7 @@ class Flowing(Watching):
         self._led: dict[str, set[str]] = {}  # from a source to the nodes that it was found as
         self._tellers: set[str] = set()  # agents that announced a topic as one of the nodes
 
-    def begin(self, sources: Sources, timeout: float) -> None:
+    def begin(self, sources: Merged, timeout: float) -> None:
         """As `Watching.begin`."""
         self._unlisten = self.graph.listen(self._look_soon)
         _here.flowing[self] = None

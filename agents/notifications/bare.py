@@ -16,10 +16,11 @@ import time
 
 from ...protocol.errors import CallTimeout, PeerLost
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
+from ...transport.peer import Peer
 from ...transport.socket_type import socket_type
 from ...transport.wire import Protocol
-from ..interfaces import Client, Finder, Found
+from ..client.client import Client, Found
+from ..client.named_client import NamedClient
 
 PROBE = 0.5
 """Most seconds to ask for the type of a socket."""
@@ -38,8 +39,8 @@ class Bare:
         self._client = client
         self._met: set[str] = set()
 
-    def find(self, finder: Finder, publisher: str, timeout: float) -> Found:
-        """As `Finder.find`; at an endpoint a bare publisher, too."""
+    def find(self, finder: NamedClient, publisher: str, timeout: float) -> Found:
+        """As `NamedClient.find`; at an endpoint a bare publisher, too."""
         if not self._accepts or "://" not in publisher or publisher.startswith("inproc://"):
             return finder.find(publisher, timeout)
         until = time.monotonic() + timeout

@@ -1,8 +1,8 @@
 """Broadcast: the PUB endpoint of an agent, an XPUB socket, so that it knows who listens.
 
-What waits is sealed and sent by whoever publishes, who never waits for a reader: what one does not take is
-dropped for it at the high-water mark, which counts messages, and counted by it. Each dialect is emitted only
-while a filter asks for it. Behind what was sent the `Heartbeat` tells how far each topic is.
+What waits is sealed and sent by the I/O thread. Whoever publishes never waits for a reader: what one does not
+take is dropped for it at the high-water mark, which counts messages, and counted by it. Each dialect is
+emitted only while a filter asks for it. Behind what was sent the `Heartbeat` tells how far each topic is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from time import monotonic
 
 import zmq
 
@@ -29,20 +28,12 @@ from ...transport.wire import Protocol
 from .filters import Filters, Voice, Voices
 from .heartbeat import Heartbeat, beat_filter
 from .links.encoding import Encoding
-from .links.gathering import SMALL
 from .links.publication import Publication
 from .links.topics import Advertised
 
 logger = logging.getLogger("pzc.publisher")
 
 _BATCH = 256
-
-GATHERED = 32
-"""Messages of a burst that wait for one another."""
-
-BEHIND = 256
-"""Messages that wait for the I/O thread; more are sent by whoever publishes."""
-
 
 _Waiting = Record | Sequence[Buffer]
 
@@ -72,10 +63,7 @@ class Broadcast:
         endpoint: where it is bound.
         version: another, greater one after each change of the filters.
         on_change: called in the I/O thread then.
-        gathers: see `Carrier`.
     """
-
-    gathers = True
 
     def __init__(
         self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
@@ -104,9 +92,7 @@ class Broadcast:
         self.version = 0
         self.on_change: Callable[[], object] = bool
         self.on_asked: Callable[[str], object] = bool
-        self._sending = Sending[_Waiting](
-            loop, self._socket, self._on_readable, self._on_refused, self._frames
-        )
+        self._sending = Sending[_Waiting](loop, self._socket, self._on_refused, self._frames)
         self._watch: Watch | None = None
         self._state = threading.Lock()  # of the filters
         self._filters = Filters(agent_id)
@@ -115,16 +101,15 @@ class Broadcast:
         self._heartbeat = Heartbeat(
             loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell
         )
-        self._known: dict[str, tuple[int, tuple[Voice, ...]]] = {}
-        self._large, self._waits_since = False, 0.0
 
     def start(self) -> None:
         """Watch the socket; I/O thread."""
         self._watch = Watch(self._loop, self._socket, self.endpoint, self._counters, "pub_strangers")
-        self._sending.start()
+        self._loop.register(self._socket, self._on_readable)
 
     def close(self) -> None:
         """Tell how far each topic is, and close the socket; I/O thread."""
+        self._sending.send_all()  # first: what is sent is told of
         self._heartbeat.close()
         self._sending.close()
         watch, self._watch = self._watch, None
@@ -150,23 +135,12 @@ class Broadcast:
             if voice is self._voices.own:
                 outgoing = publication.outgoing
                 if outgoing is None:
-                    outgoing = (
-                        mail if mail and mail[0] == self._codec.serializer else self._encode(publication)
-                    )
-                self._records.check(topic, number, key, outgoing[0])
+                    outgoing = mail or self._encoding.copy(published)
+                self._records.header(topic, number, key)  # which judges its length
             else:  # in which nothing is numbered
                 dialect, sender = voice
                 spoken += (self._protocol.encode(sender, topic, published.content, dialect=dialect),)
         publication.outgoing, publication.spoken = outgoing, spoken
-
-    def _encode(self, publication: Publication) -> tuple[str, Body]:
-        """The content, as it was encoded for others where that is the same."""
-        published, name = publication.published, self._codec.serializer
-        if not published.serializer:
-            self._encoding.encode(published, blocks=False, arrays=False)
-        if published.serializer == name and published.slot is None:
-            return name, published.body
-        return self._encoding.anew(published)
 
     def add(self, publication: Publication) -> None:
         """Have what was prepared sent with the next `flush`; with the lock, so that numbers are in order.
@@ -182,46 +156,30 @@ class Broadcast:
                 record = Record(topic, number, published.sent_ms, published.key, *outgoing)
             if not add(record):
                 raise over()
-            self._large = self._large or len(outgoing[1]) > SMALL
-            self._heartbeat.sent(topic, number)
         for frames in publication.spoken:
             if not add(frames):
                 raise over()
-            self._large = self._large or len(frames[2]) > SMALL
 
     def _frames(self, waiting: Sequence[_Waiting]) -> list[Sequence[Buffer] | None]:
         """Of each its frames, sealed now where they are not yet."""
-        records = [each for each in waiting if isinstance(each, Record)]
-        headers = self._records.seal(records, self._lock)
-        if b"" in headers:
-            self._counters.add("publish_dropped", headers.count(b""))
-            logger.warning("%d notifications could not be sealed", headers.count(b""))
-        sealed = [
-            each.frames(header) if header else None for each, header in zip(records, headers, strict=True)
-        ]
-        if len(sealed) == len(waiting):
-            return [*sealed]
-        made = iter(sealed)
-        return [next(made) if isinstance(each, Record) else each for each in waiting]
+        return [self._frames_of(each) if isinstance(each, Record) else each for each in waiting]
 
-    def is_due(self, now: float, pause: float) -> bool:
-        """As that of `LinkSubscriber`."""
-        waiting = len(self._sending.waiting)
-        if waiting <= 1:
-            self._waits_since = now
-        return waiting >= GATHERED or self._large or now - self._waits_since >= pause
-
-    def is_behind(self) -> bool:
-        """As that of `Carrier`."""
-        return len(self._sending.waiting) >= BEHIND
+    def _frames_of(self, record: Record) -> Sequence[Buffer] | None:
+        header = self._records.seal(record, self._lock)
+        self._heartbeat.sent(record.topic, record.number)
+        if header:
+            return record.frames(header)
+        self._counters.add("publish_dropped")
+        logger.warning("notification %d of %r could not be sealed", record.number, record.topic[:80])
+        return None
 
     def flush(self) -> None:
         """Send what waits; any thread."""
-        self._large = False
-        self._sending.flush(monotonic())
+        self._sending.flush()
 
     def _tell(self, frames: list[Buffer]) -> None:
-        self._sending.send(frames, monotonic())
+        self._sending.add(frames)
+        self._sending.flush()
 
     def _on_refused(self, error: zmq.ZMQError) -> None:
         self._counters.add("publish_dropped")
@@ -237,8 +195,9 @@ class Broadcast:
         version = self.version
         with self._state:
             for _ in range(_BATCH):
-                parts = self._sending.receive()
-                if parts is None:
+                try:
+                    parts = self._socket.recv_multipart(zmq.NOBLOCK)
+                except zmq.Again:
                     break
                 if len(parts) != 1 or not self._filters.take(parts[0], self._turn):
                     self._counters.add("pub_malformed")
@@ -246,8 +205,6 @@ class Broadcast:
                     topic = self._filters.marked(parts[0])
                     self._heartbeat.again(topic, self._numbers)
                     self.on_asked(topic)
-            else:
-                self._loop.call(self._on_readable)  # the descriptor does not tell of the others again
         if version != self.version:
             self.on_change()
 
@@ -255,10 +212,6 @@ class Broadcast:
         """The filters are others now; the numbers that were taken until here."""
         self.version += 1
         return self._numbers
-
-    def forget(self) -> None:
-        """What is said of topics has changed; any thread."""
-        self._known = {}
 
     def goes(self, topic: str) -> bool:
         """Whether a topic may be broadcast."""
@@ -276,12 +229,7 @@ class Broadcast:
         """In which somebody listens to a topic; or of some dialects, whoever listens."""
         if dialects is not None:
             return self._voices.of(dialects, topic)
-        version = self.version
-        known, voices = self._known.get(topic, (None, ()))
-        if known != version:
-            voices = self._voices.all(topic) if self.goes(topic) else ()
-            self._known[topic] = version, voices
-        return voices
+        return self._voices.all(topic) if self.goes(topic) else ()
 
     def readers(self, topic: str) -> set[str]:
         """What those are known by who marked a subscription to a topic."""

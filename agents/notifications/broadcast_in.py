@@ -12,9 +12,7 @@ numbered without a hole are handed on together::
     takes, or `TOGETHER` bytes of all
     nothing left, or `BURST`                     handed on, callbacks are called
 
-Callbacks that are quick are called here, aside of the loop. Behind a message that was not refused the next
-one is received without asking of each part whether another follows, which takes a third of all time
-otherwise; where that takes several for one, what is behind them is not lost.
+Callbacks that are quick are called here, aside of the loop.
 """
 
 from __future__ import annotations
@@ -33,14 +31,13 @@ from ...protocol.errors import ProtocolError, SignatureError
 from ...protocol.frames import PZC01, Kind
 from ...protocol.memo import Memo
 from ...protocol.message import Facts
-from ...protocol.notification import Notification
-from ...protocol.peer import Peer
 from ...protocol.shown import printable
-from ...protocol.window import KNOWN_SERIES, ReplayWindow, SeenSignatures, SenderKey
+from ...protocol.window import ReplayWindow, SeenSignatures, SenderKey
 from ...transport.counters import Counters
 from ...transport.loop import Loop
-from ...transport.parts import PARTS, message_behind, receive_message
+from ...transport.peer import Peer
 from ...transport.wire import Protocol
+from ..notification import Notification
 from .callbacks import start, start_here
 from .declared import withdrawn
 from .filters import ANY, MARK_TOPIC
@@ -57,6 +54,8 @@ BURST = 256
 
 TOGETHER = 8 << 20
 """Bytes after which they are handed on: far fewer than an inbox takes, so that quick callbacks get all."""
+
+_KNOWN_SERIES = 4096  # topics, each of one publisher in one serializer, that are remembered
 
 
 @dataclass
@@ -124,7 +123,6 @@ class BroadcastIn:
         self._window = ReplayWindow()
         self._seen = SeenSignatures()
         self._known: Memo[int, _Route] = Memo()  # by the id of their facts
-        self._good = False
         self._entered: list[tuple[list[BroadcastShare], Together | LeftOut]] = []
         self._run: tuple[list[BroadcastShare], Together] | None = None  # the last of them, when it may go on
         self._next: int = 0  # number that goes on with it
@@ -159,15 +157,12 @@ class BroadcastIn:
         taken = 0
         while taken < most and not self._full:
             try:
-                frames = receive_message(socket) if self._good else socket.recv_multipart(zmq.NOBLOCK)
+                frames = socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 taken = 0
                 break
             taken += 1
-            if len(frames) > PARTS and self._good and (last := message_behind(frames)):
-                self._accept(frames[:-PARTS])
-                frames = last
-            self._good = self._accept(frames)
+            self._accept(frames)
         self._hand_on()
         return taken
 
@@ -215,8 +210,8 @@ class BroadcastIn:
 
     # --- judging -------------------------------------------------------------------------------------
 
-    def _accept(self, frames: list[bytes]) -> bool:
-        """Judge and take a message; False when it is refused."""
+    def _accept(self, frames: list[bytes]) -> None:
+        """Judge and take a message."""
         try:
             message, now = self._codec.open(frames, kind=Kind.NOTIFICATION, seen=self._seen), time.time()
             route, stamp = self._known.get(id(message.facts)), message.stamp
@@ -233,8 +228,6 @@ class BroadcastIn:
             self._counters.add("notifications_refused")
             self._counters.add(f"refused_{type(exc).__name__}")
             logger.debug("notification refused: %s", exc)
-            return False
-        return True
 
     def _ask_for_time(self, route: _Route) -> None:
         if route.source is not None:
@@ -264,7 +257,7 @@ class BroadcastIn:
             [share for share in wanted if share.subscription.raw], room(wanted), message.epoch,
         )  # fmt: skip
         if source is not None and facts.dialect == PZC01:
-            self._known.keep(id(facts), route, KNOWN_SERIES)
+            self._known.keep(id(facts), route, _KNOWN_SERIES)
         return route
 
     def _leave(self, route: _Route, message: Message, frames: list[bytes], now: float) -> None:

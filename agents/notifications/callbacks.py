@@ -39,10 +39,10 @@ from typing import TYPE_CHECKING, Any, cast
 from ...delivery.policies import Inbox
 from ...protocol.errors import AgentClosed, PeerLost
 from ...protocol.lazily import Lazily
-from ...protocol.notification import Callback, Notification
 from ...transport import loops
 from ...transport.executor import CALLBACK_TURN, NO_THREAD, QUICK_CALL, QUICK_PROOFS, Divisible, Executor
-from ..interfaces import Coroutines
+from ..notification import Callback, Notification
+from ..server.coroutines import Coroutines
 from .links.arrivals import Arrival
 
 if TYPE_CHECKING:
@@ -340,11 +340,11 @@ class Awaiting:
     """Where the ``async def`` callbacks of one agent run; safe from any thread.
 
     Args:
-        coroutines: their event loop.
+        name: of the agent, for the thread's name.
     """
 
-    def __init__(self, coroutines: Coroutines) -> None:
-        self._coroutines = coroutines
+    def __init__(self, name: str) -> None:
+        self._coroutines = Coroutines(name)
         self._thread = 0
 
     def begin(self, coroutine: Coroutine[Any, Any, object]) -> None:

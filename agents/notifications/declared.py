@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from ...discovery.names import type_name
 from ...protocol.errors import TypeMismatch
-from ...protocol.peer import MOST_TYPES
+from ...transport.peer import MOST_TYPES
 from .filters import ANY
 
 logger = logging.getLogger("pzc.names")

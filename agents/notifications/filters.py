@@ -32,11 +32,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from ...delivery.interests import EACH
 from ...protocol.frames import MAX_HEADER, PZC00, PZC01, topic_filter
 from ...transport.endpoints import as_original, at_port_of, is_wildcard
 
-_FILTERS = 1 << 18
-"""Different filters of one PUB endpoint."""
+_BYTES = 32 << 20
+"""Bytes of the different filters of one PUB endpoint, each counted with `EACH` more."""
 
 
 ANY = "*"
@@ -71,6 +72,7 @@ class Filters:
         self._everything = f"{PZC01}+{agent_id}+".encode()
         self._mark_start = mark_filter(agent_id, "", "")[:-1]
         self._held: set[bytes] = set()
+        self._bytes = 0
         self._originals: Counter[str] = Counter()
         self._marks: dict[str, int | None] = {}
         self._who: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -92,10 +94,12 @@ class Filters:
             return bool(held)
         if held:
             self._held.remove(prefix)
+            self._bytes -= len(prefix) + EACH
             self._count_original(prefix, -1)
             self._mark(prefix, -1, turn())
-        elif len(self._held) < _FILTERS:
+        elif self._bytes + len(prefix) + EACH <= _BYTES:
             self._held.add(prefix)
+            self._bytes += len(prefix) + EACH
             self._count_original(prefix, 1)
             self._mark(prefix, 1, turn())
         else:

@@ -8,7 +8,6 @@ way of the messages, behind them: what a subscriber has not got when it comes is
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 
 from ...delivery.tails import Tails
@@ -45,7 +44,7 @@ def lasts_of(content: object) -> list[Last]:
 
 
 class Heartbeat:
-    """The beats of one publisher; I/O thread, but for `sent`. Without a message there is no timer.
+    """The beats of one publisher; I/O thread. Without a message there is no timer.
 
     Args:
         loop: keeps the time.
@@ -69,29 +68,26 @@ class Heartbeat:
         self._wanted = wanted
         self._send = send
         self._tails = Tails()
-        self._numbers: dict[str, int] = {}  # of what was sent since the last beat
-        self._armed = threading.Lock()  # held while there is a timer; nobody waits for it
         self._timer: Timer | None = None
-        self._withdrawn: set[str] = set()
+        self._withdrawn: dict[str, int] = {}  # with their last numbers
         self._all: Mapping[str, int] = {}  # of everything, when somebody asked since the last beat
         self._closed = False
 
     def withdraw(self, topic: str, number: int) -> None:
         """A topic is not offered any more, which is told as often as its last number."""
-        self._withdrawn.add(topic)
+        self._withdrawn[topic] = number
         self._tails.sent(topic, number)
         self._arm()
 
     def sent(self, topic: str, number: int) -> None:
-        """A message was sent; any thread."""
-        self._numbers[topic] = number
-        if self._withdrawn:
-            self._withdrawn.discard(topic)
-        if not self._armed.locked():
-            self._arm()
+        """A message is on its way."""
+        self._tails.sent(topic, number)
+        if self._withdrawn.get(topic, number) < number:  # else it waited while its topic was withdrawn
+            del self._withdrawn[topic]
+        self._arm()
 
     def _arm(self) -> None:
-        if self._armed.acquire(blocking=False) and not self._closed:
+        if self._timer is None and not self._closed:
             self._timer = self._loop.call_later(limits.current.topic_beat, self._beat)
 
     def again(self, topic: str, lasts: Mapping[str, int]) -> None:
@@ -120,10 +116,7 @@ class Heartbeat:
         self._tell(self._tails.end())
 
     def _beat(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed.acquire(blocking=False)
-        self._armed.release()  # from now on whoever sends begins a timer, and what was sent before is counted
+        self._timer = None
         self._count()
         told = self._tails.beat()
         if len(self._tails):
@@ -131,14 +124,12 @@ class Heartbeat:
         self._tell(told)
         for topic in [*self._withdrawn]:
             if topic not in self._tails:
-                self._withdrawn.discard(topic)
+                del self._withdrawn[topic]
 
     def _count(self) -> None:
         lasts, self._all = self._all, {}
         for topic, number in dict(lasts).items():
             self._tails.sent(topic, number)
-        for topic in list(self._numbers):  # meanwhile others may be sent
-            self._tails.sent(topic, self._numbers.pop(topic))
 
     def _tell(self, told: dict[str, int]) -> None:
         if not told or not self._wanted():

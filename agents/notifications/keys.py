@@ -1,4 +1,4 @@
-"""Keys: which notifications of a topic a subscription wants.
+"""Keys: which notifications of a topic a subscription wants; and what can be a topic or a key at all.
 
 ::
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import cast
 
-from ...protocol.errors import ConfigError
-from ...protocol.frames import check_key
+from ...protocol.errors import ConfigError, LocalProtocolError
+from ...protocol.frames import MAX_HEADER, PZC00, open_header
 
 Keys = str | frozenset[str] | None
 """What is wanted, as `checked`."""
@@ -43,3 +43,29 @@ def checked(key: object) -> Keys:
 def every(keys: Keys) -> Collection[str]:
     """The keys, when not all are wanted."""
     return keys if isinstance(keys, frozenset) else () if keys is None else (keys,)
+
+
+def check_topic(topic: object) -> str:
+    """A topic, as it can be sent.
+
+    Raises:
+        LocalProtocolError: for what is no text, or cannot be UTF-8.
+    """
+    if not isinstance(topic, str):
+        raise LocalProtocolError(f"nothing can be published as topic {topic!r:.60}")
+    open_header(PZC00, "", topic)
+    return topic
+
+
+def check_key(key: object) -> str:
+    """What a notification is about, as it can be sent.
+
+    Raises:
+        LocalProtocolError: for what is no text, cannot be UTF-8, or has over 2048 characters.
+    """
+    if not isinstance(key, str):
+        raise LocalProtocolError(f"{key!r:.100} of type {type(key).__name__} is no key: expected a string")
+    if len(key) > MAX_HEADER:
+        raise LocalProtocolError(f"the key {key!r:.60} has {len(key)} characters, the limit is {MAX_HEADER}")
+    open_header(PZC00, "", key)
+    return key if type(key) is str else str.__str__(key)

@@ -15,15 +15,17 @@ from ...delivery.throttle import Throttle
 from ...discovery.names import is_pattern, type_name
 from ...discovery.records import Place
 from ...protocol.errors import ConfigError, PeerLost, PolicyRefused, UnknownName
-from ...protocol.frames import check_topic
-from ...protocol.notification import Notification
 from ...transport.executor import Executor
 from ...transport.settings import TRANSPORTS
-from ..interfaces import Coroutines, Finder, Resolver, Watching
+from ..client.named_client import NamedClient
+from ..naming.follower import follow
+from ..naming.naming import Naming
+from ..naming.watching import Watching
+from ..notification import Notification
 from ..signals import is_awaited
 from .callbacks import Awaiting, Runs
 from .columns import Sink
-from .keys import checked
+from .keys import check_topic, checked
 from .merged import Make, Merged
 from .subscribing import OnClose, Subscribing
 from .subscription import Callback, Subscription
@@ -40,9 +42,8 @@ class Listening:
         subscribing: makes subscriptions at endpoints.
         callbacks: runs callbacks.
         finder: finds and asks publishers.
-        resolver: follows their names.
-        watching: keeps a subscription's sources equal to the names that fit a pattern.
-        coroutines: makes an event loop for callbacks that are awaited.
+        naming: follows their names.
+        name: of the agent, for threads.
         check_usable: AgentClosed when the agent was stopped.
     """
 
@@ -50,18 +51,16 @@ class Listening:
         self,
         subscribing: Subscribing,
         callbacks: Executor,
-        finder: Finder,
-        resolver: Resolver,
-        watching: Callable[[str], Watching],
-        coroutines: Callable[[], Coroutines],
+        finder: NamedClient,
+        naming: Naming,
+        name: str,
         check_usable: Callable[[], None],
     ) -> None:
         self._subscribing = subscribing
         self._callbacks = callbacks
         self._finder = finder
-        self._resolver = resolver
-        self._watching = watching
-        self._coroutines = coroutines
+        self._naming = naming
+        self._name = name
         self._check_usable = check_usable
         self._awaiting = threading.Lock()
         self._awaited: Awaiting | None = None
@@ -153,7 +152,7 @@ class Listening:
                 return self.join(publisher, timeout, options)
             except (UnknownName, PeerLost) as absent:
                 forced = must_exist or "://" in publisher or transport not in (None, "auto")
-                if forced or not self._resolver.hears():
+                if forced or not self._naming.hears():
                     raise
                 logger.warning("%s/%s is subscribed to once it is there: %s", publisher, topic, absent)
         return self._watch(publisher, timeout, options)
@@ -182,7 +181,7 @@ class Listening:
     def _event_loop(self) -> Awaiting:
         with self._awaiting:
             if self._awaited is None:
-                self._awaited = Awaiting(self._coroutines())
+                self._awaited = Awaiting(self._name)
             return self._awaited
 
     def close(self) -> None:
@@ -211,7 +210,7 @@ class Listening:
     def come_along(self, subscription: Subscription, name: str, place: Place) -> None:
         """Have a subscription follow the agent of a name, which is at that place now."""
         move = partial(self._subscribing.move, subscription)
-        follower = self._resolver.follow(name, place, move)
+        follower = follow(self._naming, name, place, move)
         if follower is not None:
             self._subscribing.keep(subscription, follower)
 
@@ -229,7 +228,7 @@ class Listening:
                 patience=patience,
             )  # fmt: skip
 
-        return self._subscribing.follow(self._watching(pattern), make, 0.0 if single else timeout)
+        return self._subscribing.follow(Watching(self._naming, pattern), make, 0.0 if single else timeout)
 
     def unsubscribe(self, publisher: str, topic: str) -> int:
         """Close this agent's subscriptions to a topic; returns how many there were.

@@ -15,7 +15,7 @@ from functools import partial
 
 from ...delivery.cursor import Gap
 from ...protocol.errors import MailboxTaken, Refused, SubscriptionClosed
-from .links import local
+from .links import inside
 from .links.arrivals import Arrival
 from .subscription import Subscription
 
@@ -159,7 +159,7 @@ class Member(Subscription):
 
     def admit(self, entries: Sequence[Arrival], size: int | None = None) -> Subscription | None:
         """Leave it to the merged subscription."""
-        if self.ignores_local and self.publisher in local.offered:
+        if self.ignores_local and self.publisher in inside.offered:
             return self._merged.ignore(entries)
         return self._merged.take(entries, self)
 

@@ -15,9 +15,7 @@ from time import monotonic, time_ns
 
 from msgspec import Struct
 
-from ...delivery.claims import Interest
 from ...protocol.errors import LocalProtocolError
-from ...protocol.frames import check_topic
 from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
@@ -25,14 +23,13 @@ from .broadcast import Broadcast, over
 from .declared import Declared
 from .filters import ANY, MARK_TOPIC, Voice
 from .heartbeat import BEAT_TOPIC
-from .links.gathering import SHARE, SMALL
+from .keys import check_topic
 from .links.publication import Publication, Route
 from .links.published import Published
 from .links.subscribers import Subscribers
 from .retained import RetainedValues
 
 _MOST_PLANS = 10_000
-_MOST_WINDOWS = 8
 
 
 class Plan(Struct, frozen=True, eq=False):
@@ -44,13 +41,9 @@ class Plan(Struct, frozen=True, eq=False):
         route: the links that it goes to.
         voices: in which it is broadcast.
         encodes: a content is encoded for others than those that listen to the broadcast.
-        plain: that is for links only.
-        mailed: that is for mailboxes only.
         waits: somebody may have to be waited for.
-        windows: while each of these has room, nobody; None: that has to be looked at each time.
         kept: the last of each key is kept.
         ack_wait: seconds to wait for links, unless a publication says others.
-        arrays: every mailbox reads ``buffers``.
     """
 
     version: int
@@ -58,20 +51,9 @@ class Plan(Struct, frozen=True, eq=False):
     route: Route
     voices: tuple[Voice, ...]
     encodes: bool
-    plain: bool
-    mailed: bool
     waits: bool
-    windows: tuple[Interest, ...] | None
     kept: bool
     ack_wait: float | None
-    arrays: bool
-
-    def has_room(self) -> bool:
-        """True when surely nobody has to be waited for."""
-        room = self.windows is not None
-        for interest in self.windows or ():
-            room = room and interest.held < interest.window
-        return room
 
 
 class Publisher:
@@ -138,13 +120,12 @@ class Publisher:
         except BaseException:
             subscribers.withdraw(publication)
             raise
-        mailboxes = publication.route.mailboxes
-        if mailboxes or publication.carriers:
-            subscribers.flush(publication)
-            if published.waited:
-                subscribers.wait_until_done(publication)
-            if not number & SHARE - 1 and not self._loop.in_thread():
-                subscribers.give_way(publication)
+        for subscriber in (*publication.route.subscribers, *publication.route.mailboxes):
+            subscriber.flush()
+        if publication.outgoing is not None or publication.spoken:
+            self._broadcast.flush()
+        if published.waited:
+            subscribers.wait_until_done(publication)
         return number
 
     def _publish(
@@ -161,20 +142,13 @@ class Publisher:
                 plan = self._plan(topic, version, plans)
             publication.route, number = plan.route, self._numbers.get(topic, 0) + 1
             publication.ack_wait = plan.ack_wait if ack_wait is None else ack_wait
-            if plan.waits and not (plan.has_room() or subscribers.admission.admit(publication)):
+            if plan.waits and not subscribers.admission.admit(publication):
                 subscribers.admission.wait(publication)
                 continue
-            if plan.plain and not published.serializer:
-                subscribers.encoding.encode(published, blocks=plan.route.blocks, arrays=plan.route.arrays)
-            elif plan.mailed and not published.serializer:
-                publication.mail = publication.mail or subscribers.encoding.copy(published, plan.arrays)
-            elif plan.encodes:
+            if plan.encodes:
                 self._encode(publication, plan)
             voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
-            carriers = plan.route.subscribers
-            publication.carriers = (*carriers, broadcast) if voices else carriers
             if voices:
-                publication.mixed = bool(carriers or plan.route.mailboxes)
                 broadcast.prepare(publication, number, voices)
             late = version if dialects is None else None
             if taken := self._number(publication, plan, number, voices, late):
@@ -188,21 +162,9 @@ class Publisher:
         with subscribers.lock:
             about, version = subscribers.routes.about(topic), subscribers.routes.version
             route, kept = subscribers.routes.of(topic), about.keep_last
-            mailed, blocks = (
-                bool(route.mailboxes),
-                any(subscriber.waits(topic) for subscriber in route.mailboxes),
-            )
-            windows = [
-                interest
-                for subscriber in route.subscribers
-                for interest in subscriber.claims(topic)
-                if not interest.lossy
-            ]
+            encodes = bool(route.remote or route.mailboxes or kept)
             plan = Plan(
-                version, heard, route, voices, route.remote or mailed or kept,
-                route.remote and not (mailed or kept), mailed and not (route.remote or kept),
-                route.waits, None if blocks or len(windows) > _MOST_WINDOWS else tuple(windows),
-                kept, about.ack_wait, all(subscriber.arrays for subscriber in route.mailboxes),
+                version, heard, route, voices, encodes, route.waits, kept, about.ack_wait,
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
             plans[topic] = plan
@@ -217,14 +179,12 @@ class Publisher:
         """
         published, subscribers, route = publication.published, self._subscribers, plan.route
         encoding = subscribers.encoding
-        if published.serializer == "buffers" and not (route.arrays or encoding.frames_all):
-            encoding.give_back(published)
         if route.remote and not published.serializer:
-            encoding.encode(published, blocks=route.blocks, arrays=route.arrays)
+            encoding.encode(published, blocks=route.blocks)
         if plan.kept:
             publication.kept = self.retained.encode(published)
         if route.mailboxes:
-            publication.mail = publication.mail or encoding.copy(published, plan.arrays)
+            publication.mail = publication.mail or encoding.copy(published)
 
     def _number(
         self, publication: Publication, plan: Plan, number: int, voices: tuple[Voice, ...],
@@ -241,9 +201,8 @@ class Publisher:
         published.sent_ms = time_ns() // 1_000_000
         encoded = publication.mail or publication.outgoing
         size = len(published.body) or (len(encoded[1]) if encoded else 0)
-        publication.large = size > SMALL
         with subscribers.lock:
-            if plan.windows is None and plan.waits and not subscribers.admission.has_room(publication):
+            if plan.waits and not subscribers.admission.has_room(publication):
                 return 0
             if subscribers.routes.version != plan.version:
                 return 0
@@ -277,7 +236,6 @@ class Publisher:
 
     def forget_plans(self) -> None:
         """What is said of topics has changed; any thread."""
-        self._broadcast.forget()
         self._plans = {}
 
     def on_asked(self, callback: Callable[[str], object]) -> None:

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from typing import Protocol as Form
 
 from ...delivery.policies import Policy
 from ...protocol.errors import ConfigError
-from ...protocol.frames import check_key, check_topic
 from ...protocol.records import Records
-from ...transport.compiled import PROVER
 from ...transport.counters import Counters
 from ...transport.executor import Executor, InOrder
 from ...transport.loop import Loop
 from ...transport.timers import checked_wait
 from ...transport.wire import Protocol
-from ..interfaces import Replies, Word
+from ..naming.announcing import Announcing
+from ..server.control import Word
+from ..server.replies import Replies
 from .broadcast import Broadcast
 from .declared import withdrawn
-from .links import farewell, local
+from .keys import check_key, check_topic
+from .links import farewell, inside
 from .links.linking import Linking
 from .links.loans import lend
 from .links.published import Published
@@ -33,18 +33,6 @@ from .statistics import topics_told
 
 if TYPE_CHECKING:
     from .links.loans import Array
-
-
-class Announcer(Form):
-    """Tells others of topics: `Announcing`."""
-
-    def advertise(self, topic: str) -> None:
-        """A topic was advertised."""
-        ...
-
-    def withdraw(self, topic: str) -> None:
-        """A topic was withdrawn."""
-        ...
 
 
 class Publishing:
@@ -93,8 +81,8 @@ class Publishing:
         self._agent_id = agent_id
         self._fingerprint = protocol.fingerprint
         self._check_usable = check_usable
-        self.announcer: Announcer | None = None
-        records = Records(protocol.codec, agent_id, protocol.ids, PROVER)
+        self.announcer: Announcing | None = None
+        records = Records(protocol.codec, agent_id, protocol.ids)
         self.subscribers = Subscribers(loop, protocol, counters, records)
         self.broadcast = Broadcast(
             loop, endpoint, protocol, agent_id, records, counters, self.subscribers.lock,
@@ -113,7 +101,7 @@ class Publishing:
     def start(self) -> None:
         """Take subscribers from now on."""
         self._loop.run(self.broadcast.start)
-        local.offered.offer(self._agent_id, (self.linking, self._fingerprint))
+        inside.offered.offer(self._agent_id, (self.linking.hear, self._fingerprint))
 
     @property
     def endpoint(self) -> str:
@@ -302,7 +290,7 @@ class Publishing:
 
     def close_links(self) -> None:
         """Publish no more; end links and mailboxes, with what is under way as far as there is time."""
-        local.offered.withdraw(self._agent_id)
+        inside.offered.withdraw(self._agent_id)
         self.publisher.close()
         farewell.bid(self.subscribers)
         self.subscribers.close()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 from ...protocol.errors import ConfigError, ReceiveTimeout, Refused, SubscriptionClosed
 from ...protocol.lazily import Lazily
-from ...protocol.notification import Notification, let_go, own
 from ...transport.inherited import Stays, check_own
 from ...transport.threads import SLICE
 from ...transport.timers import checked_wait
+from ..notification import Notification, let_go, own
 from .callbacks import Called
 from .columns import Sink
 from .links.arrivals import Arrival

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ...delivery.kept import Kept
-from ...protocol import limits, serializers
+from ...protocol import limits
 from ...protocol.link_messages import Row
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
@@ -55,8 +55,7 @@ class RetainedValues:
         elif _size(published.content) > limits.current.retained_bytes:
             return _TOO_LARGE
         else:
-            name = self._protocol.codec.serializer
-            body = serializers.encode(name, published.content)
+            name, body = self._protocol.codec.pack_notification(published.content)
         return (name, bytes(body)) if len(body) <= limits.current.retained_bytes else _TOO_LARGE
 
     def keep(self, published: Published, encoded: Body) -> None:

@@ -3,8 +3,7 @@
 ::
 
     state   event                             next    what happens
-    held    arrival, or a loss is told        held    kept, `early_notifications` of them, others are lost; of
-                                                      mailboxes all
+    held    arrival, or a loss is told        held    kept; of broadcasts `_EARLY`, others are lost
     held    the publisher confirmed           open    what it numbers later is delivered
     open    arrival                           open    losses before it are told, then it is delivered
     open    a loss is told                    open    a gap; what was broadcast is lost where its numbers miss
@@ -16,6 +15,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
@@ -24,8 +24,8 @@ from contextlib import nullcontext, suppress
 from ...delivery.cursor import Cursor, Cursors, Gap
 from ...protocol.errors import SubscriptionClosed
 from ...protocol.link_messages import MAX_ITEMS, Loss
-from ...protocol.notification import Notification
-from ...protocol.peer import Peer
+from ...transport.peer import Peer
+from ..notification import Notification
 from .callbacks import start
 from .columns import Missed
 from .filters import ANY
@@ -33,8 +33,8 @@ from .links.arrivals import Arrival, arrival_of
 from .links.together import LeftOut, Together
 from .subscription import Subscription
 
-_EARLY_NOTIFICATIONS = 10_000
-"""Notifications that may arrive before the publisher's confirmation."""
+_EARLY = 10_000
+"""What may be heard of a broadcast before the publisher's confirmation."""
 
 
 logger = logging.getLogger("pzc.subscription")
@@ -59,11 +59,11 @@ class Share:
     """
 
     __slots__ = (
-        "_confirmed", "_cursors", "_early", "_left_out", "_lock", "_sums", "held", "subscription",
+        "_confirmed", "_cursors", "_early", "_lock", "_sums", "held", "subscription",
     )  # fmt: skip
 
-    bounded = True
-    """Whether no more than `early_notifications` are kept before the confirmation."""
+    most_early = sys.maxsize
+    """What may come before the confirmation; over a link its window is the bound."""
 
     def __init__(
         self,
@@ -76,7 +76,6 @@ class Share:
         self._confirmed = confirmed
         self._lock = lock or _NO_LOCK
         self._early: list[Come] | None = None
-        self._left_out: dict[str, LeftOut] | None = None
         self._sums: dict[str, Loss] | None = None
         topic = None if subscription.topic == ANY else subscription.topic
         self._cursors = Cursors(topic, subscription.restarted)
@@ -154,15 +153,12 @@ class Share:
         _end(early)
 
     def _take_early(self) -> list[Come]:
-        early = self._early or []
-        for said in (self._left_out, self._sums):
-            early += (said or {}).values()
-        self._early = self._left_out = self._sums = None
+        early = [*(self._early or ()), *(self._sums or {}).values()]
+        self._early = self._sums = None
         return early
 
     def keep(self, come: Come) -> bool:
         """Keep it until the publisher has confirmed; False when it has."""
-        refused = list[Arrival]()
         with self._lock:
             if not self.held:
                 return False
@@ -170,29 +166,11 @@ class Share:
                 self._sums = {**(self._sums or {}), come.topic: come}
                 return True
             early = self._early = self._early or []
-            if not self.bounded:
+            if fits := len(early) < self.most_early:
                 early.append(come)
-                return True
-            for each in (come,) if isinstance(come, LeftOut) else come.each():
-                if len(early) < _EARLY_NOTIFICATIONS:
-                    early.append(each)
-                else:
-                    refused += self._leave_out(each)
-        for arrival in refused:
-            arrival.consumed()
+        if not fits:
+            _end((come,))
         return True
-
-    def _leave_out(self, come: Together | LeftOut) -> list[Arrival]:
-        """There is no room for one more; returns what is to be done with."""
-        left_out = self._left_out = self._left_out or {}
-        topic = come.topic
-        before = left_out[topic].lost if topic in left_out else 0
-        if isinstance(come, LeftOut):
-            left_out[topic] = LeftOut(topic, come.number, before + come.lost)
-            return []
-        [arrival] = come.arrivals
-        left_out[topic] = LeftOut(topic, arrival.sequence, before + 1)
-        return [arrival]
 
     def admit(self, come: Come) -> Subscription | None:
         """Take what came, once it is confirmed; returns as `Subscription.admit`."""
@@ -248,6 +226,9 @@ class BroadcastShare(Share):
     """
 
     __slots__ = ("lost", "mark", "old", "peer")
+
+    most_early = _EARLY
+    """What more comes is missing in the numbers then."""
 
     def __init__(self, subscription: Subscription, peer: Peer, mark: str) -> None:
         super().__init__(subscription)

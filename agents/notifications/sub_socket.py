@@ -30,11 +30,11 @@ from ...protocol.errors import (
     RemoteProtocolError,
 )
 from ...protocol.frames import PZC01, format_header, topic_filter
-from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from ...transport import families
 from ...transport.counters import Counters
 from ...transport.endpoints import connect, disconnect, new_socket
+from ...transport.peer import Peer
 from ...transport.wire import Protocol
 from . import presence
 from .broadcast_in import BroadcastIn, Source

@@ -30,19 +30,21 @@ from typing import Any, cast
 from ...delivery.policies import Policy
 from ...protocol.errors import AgentClosed, CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
 from ...protocol.frames import PZC01
-from ...protocol.peer import Peer
 from ...protocol.shown import shown
 from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
+from ...transport.peer import Peer
 from ...transport.settings import Settings
 from ...transport.wire import Protocol
-from ..interfaces import Client, Follower, NewClient, Watching
+from ..client.client import Client
+from ..naming.follower import Follower
+from ..naming.watching import Watching
 from . import receiver
 from .bare import Bare
 from .callbacks import Runs
 from .columns import Sink
 from .keys import Keys
-from .links import local, open_links
+from .links import inside, open_links
 from .merged import Make, Member, Merged
 from .readers import who_of
 from .sub_socket import SubSocket, check_topic
@@ -70,7 +72,6 @@ class Subscribing:
         protocol: checks and decodes.
         counters: where everything is counted.
         client: asks publishers.
-        new_client: makes the clients of links and mailboxes.
         settings: what holds where no argument says otherwise.
         name: of the agent, for people.
 
@@ -80,13 +81,11 @@ class Subscribing:
     """
 
     def __init__(
-        self, protocol: Protocol, counters: Counters, client: Client, new_client: NewClient,
-        settings: Settings, name: str,
+        self, protocol: Protocol, counters: Counters, client: Client, settings: Settings, name: str,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._protocol = protocol
         self._client = client
-        self._new_client = new_client
         self._counters = counters
         self._linked: dict[Subscription, None] = {}
         self._forced: weakref.WeakSet[Subscription] = weakref.WeakSet()  # to tcp
@@ -128,7 +127,7 @@ class Subscribing:
             transport = self.usual_transport if linkable else "auto"
             if kept and transport == "inproc":  # no way of a mailbox, and nobody asked it of this one
                 transport = "auto"
-        initial = initial and not (ignore_local and peer.agent_id in local.offered)
+        initial = initial and not (ignore_local and peer.agent_id in inside.offered)
         if initial:
             _check_initial(peer, raw)
         by_link = peer.dialect == PZC01 and not raw and (initial or bool(type) or key is not None)
@@ -187,7 +186,7 @@ class Subscribing:
         """How a link to a publisher may go inside this process or host; empty when it cannot."""
         if not is_direct(peer):
             return ""
-        if local.find(peer.agent_id, self._protocol.fingerprint) is not None:
+        if inside.find(peer.agent_id, self._protocol.fingerprint) is not None:
             return "inproc"
         return "unix" if peer.has_lane else ""
 
@@ -202,9 +201,7 @@ class Subscribing:
             if transport:
                 self._linked[subscription] = None
                 self._check_open()  # by now `close` would find it
-                open_links.subscribe(
-                    self._new_client, self._protocol, peer, subscription, transport, deadline - reserve
-                )
+                open_links.subscribe(self._protocol, peer, subscription, transport, deadline - reserve)
             else:
                 self._broadcast(peer, subscription, deadline - reserve)
         except BaseException:
@@ -351,7 +348,7 @@ class Subscribing:
         self.sub_socket.restart(subscription, peer.agent_id)
         transport = "tcp" if subscription in self._forced else "auto"
         try:
-            open_links.subscribe(self._new_client, self._protocol, peer, subscription, transport, deadline)
+            open_links.subscribe(self._protocol, peer, subscription, transport, deadline)
         except Refused as exc:
             subscription.refuse(exc)
             return

@@ -23,12 +23,12 @@ from ...delivery.cursor import Gap, gaps_of
 from ...delivery.policies import UNREAD, Inbox, Policy
 from ...delivery.throttle import Throttle
 from ...protocol.errors import ProtocolError, Refused
-from ...protocol.notification import Callback, Notification
 from ...protocol.shown import printable
 from ...transport.inherited import forked_since, forks
+from ..notification import Callback, Notification
 from .callbacks import Runs
 from .keys import Keys, every
-from .links import local
+from .links import inside
 from .links.arrivals import Arrival
 from .metering import Arrivals
 from .reading import Reading
@@ -150,7 +150,7 @@ class Subscription(Reading):
         Returns:
             Whose callback is to be called now, by `start`; None when that need not be seen to.
         """
-        if self.ignores_local and self.publisher in local.offered:
+        if self.ignores_local and self.publisher in inside.offered:
             return self.ignore(entries)
         throttled: Sequence[Arrival] = ()
         if self.key is not None or self._throttle is not None:
@@ -179,11 +179,6 @@ class Subscription(Reading):
         for wake in wakers:
             wake()
         return self if start else None
-
-    def has_unread(self, entry: Arrival) -> bool:
-        """Whether it waits for its reader."""
-        with self._mutex:
-            return entry in self._inbox.items
 
     def ignore(self, entries: Sequence[Arrival]) -> None:
         """Count, and be done with them."""

@@ -13,7 +13,7 @@ from ...transport.counters import Counters
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from ..current import current
-from ..interfaces import Publisher
+from ..notifications.publisher import Publisher
 from .call import Call, Calls
 from .control import Control
 from .dispatcher import Dispatcher

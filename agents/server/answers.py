@@ -15,7 +15,7 @@ from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference, told
 from ...transport.loop import Loop
-from ..interfaces import Publisher
+from ..notifications.publisher import Publisher
 from .call import Call
 from .coroutines import Coroutines
 from .descriptions import about

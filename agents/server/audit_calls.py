@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from ...protocol.contents import RETURN, SEQUENCES, as_text, is_raised
-from ...protocol.cutting import text_of
 from ...protocol.errors import CallCancelled, MemberRefused, Refused
-from ...protocol.operations import CALL
-from ...protocol.weighing import ATOMS
+from ...protocol.exceptions import text_of
+from ...protocol.msgpack import ATOMS
+from ..operations import CALL
 from .audit import Audit, CallRecord
 from .call import Call
 

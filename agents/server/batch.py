@@ -6,8 +6,9 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from ...protocol.contents import calls_of, ps_message, read_ps_message
+from ...protocol.contents import ps_message, read_ps_message
 from ...protocol.errors import CallCancelled, Refused
+from ..operations import calls_of
 from .answers import NOT_IN_A_BATCH
 from .call import Call, raised_in
 from .exposed import ExposedObject

@@ -17,23 +17,23 @@ import logging
 import typing
 from collections.abc import Callable
 from time import monotonic, time
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...protocol.contents import ps_message, raised
-from ...protocol.cutting import text_of
 from ...protocol.errors import PzcError, RemoteProtocolError
+from ...protocol.exceptions import text_of
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message
 from ...protocol.session import REFERENCES, Session
 from ...protocol.shown import plain, printable
 from ...transport.wire import Protocol, now_ms
-from ..current import Caller
-from ..interfaces import Connection, Frames
 from .lane import Lane, QueueEntry
 from .marks import NOTHING
 
 logger = logging.getLogger("pzc.dispatcher")
+
+Frames = list[Buffer]
 
 Packed = tuple[str, Buffer]
 """Serializer, and what it made of a content."""
@@ -63,6 +63,22 @@ class Carrier(typing.Protocol):
     def is_gone(self) -> bool:
         """True when whoever asks is known to have left."""
         ...
+
+
+class Caller(NamedTuple):
+    """Who makes a call, as a served method learns it.
+
+    Attributes:
+        key: proven name of the key; empty without keys.
+        agent: agent id of the caller, or REP endpoint of an original Pizco.
+        host: where it is: ``unix`` on the same host, ``tcp`` elsewhere.
+        user: user id on the same host; None elsewhere.
+    """
+
+    key: str
+    agent: str
+    host: str
+    user: int | None
 
 
 class Asker:
@@ -262,12 +278,6 @@ class Call(QueueEntry):
     def role(self) -> Role | None:
         """Of the key that signed it; None without keys."""
         return None if self.caller.key is None else self.caller.key.role
-
-    @property
-    def connection(self) -> Connection | None:
-        """The connection of this host, which may become a link; None when it came another way."""
-        carrier: Any = self.caller.carrier
-        return carrier if carrier.kind == "unix" else None
 
     def seal(self, content: object, serializer: str) -> Frames:
         """Five frames of an answer, signed with the key of whoever asked.

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,46 +31,48 @@ from ...protocol.contents import as_text, control, is_word
 from ...protocol.errors import Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.link_messages import LinkMessage
-from ...protocol.quotas import Quotas, Shares
-from ...protocol.window import SENDERS_PER_KEY
+from ...protocol.memo import keep_recent
 from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
-from ..interfaces import Publisher
+from ..notifications.publisher import Publisher
 from .call import Call, Calls
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
+from .unix_listener import UnixConnection
 
 _MARKS = 2000
 """Subscriptions to what one agent broadcasts that wait for their mark."""
 
-_NONCES_PER_KEY = 1024
-"""Measurements of clocks that the holders of one key may have begun."""
+_NONCES = 4096
+"""Measurements of clocks that peers may have begun."""
+
+_CLOCKS = 16_384
+"""Clocks of peers that are remembered."""
 
 
 class Nonces:
-    """Nonces that were given to peers, each good for one measurement of its clock.
+    """Nonces that were given to peers, each good for one measurement of its clock. I/O thread only.
 
-    All is kept by the key that signed, within `Limits`: the holder of another key can neither answer for a
-    peer nor make its clock forgotten. I/O thread only.
+    The holder of another key cannot answer for a peer.
     """
 
     def __init__(self) -> None:
-        self._given: Quotas[str, int] = Quotas()
-        self._offsets: Quotas[str, int] = Quotas()
+        self._given: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._offsets: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def give(self, key_id: str) -> str:
         """A new nonce, for a peer that signs with that key."""
         nonce = secrets.token_hex(8)
-        self._given.put(key_id, nonce, now_ms(), _NONCES_PER_KEY)
+        keep_recent(self._given, (key_id, nonce), now_ms(), _NONCES)
         return nonce
 
     def take(self, nonce: object, key_id: str, sender: str, sent_ms: int) -> None:
         """A peer echoed a nonce in a message it stamped ``sent_ms``: remember its clock offset."""
-        given = self._given.pop(key_id, nonce) if isinstance(nonce, str) else None
+        given = self._given.pop((key_id, nonce), None) if isinstance(nonce, str) else None
         now = now_ms()
         if given is not None and now - given <= 10_000:
-            self._offsets.put(key_id, sender, sent_ms - (given + now) // 2, SENDERS_PER_KEY)
+            keep_recent(self._offsets, (key_id, sender), sent_ms - (given + now) // 2, _CLOCKS)
 
     @property
     def measured(self) -> bool:
@@ -78,7 +81,7 @@ class Nonces:
 
     def offset_of(self, key_id: str, sender: str) -> int:
         """Sender's clock minus ours in milliseconds, 0 when it was never measured."""
-        return self._offsets.get(key_id, sender) or 0
+        return self._offsets.get((key_id, sender), 0)
 
 
 logger = logging.getLogger("pzc.control")
@@ -129,7 +132,6 @@ class Control:
         self._describe = describe
         self._stop = stop
         self._unplaced: dict[Call, tuple[str, str]] = {}
-        self._shares = Shares(_MARKS, "subscriptions wait for their mark here")
         self.words: dict[str, Word] = {
             "placed": self._on_placed,
             "future": self._future,
@@ -180,8 +182,8 @@ class Control:
         self._replies.reply(request, {"pzc": "running", "running": self._calls.running()})
 
     def _pipeline(self, request: Call, content: dict[str, Any]) -> None:
-        connection = request.connection
-        if connection is None:
+        connection = request.caller.carrier
+        if not isinstance(connection, UnixConnection):
             raise Refused("only a Unix connection can be told to read on")
         connection.go_on()
         self._replies.reply(request, {"pzc": "pipeline"})
@@ -234,30 +236,20 @@ class Control:
         if self._publisher.has_mark(mark):
             self._tell_placed(request, mark, topic)
             return
-        try:
-            self._shares.need(request.key_id, 1, "subscribe to fewer at once, or over links")
-        except Refused as exc:
-            self._replies.refuse(request, exc)
-            return
-        self._shares.add(request.key_id)
+        if len(self._unplaced) >= _MARKS:
+            self._give_up(next(iter(self._unplaced)))
         self._unplaced[request] = mark, topic
         self._loop.call_later(PLACED_TIMEOUT, partial(self._give_up, request))
 
     def _give_up(self, request: Call) -> None:
-        if self._waited(request):
+        if self._unplaced.pop(request, None) is not None:
             self._replies.reply(request, {"pzc": "placed", "placed": False})
-
-    def _waited(self, request: Call) -> bool:
-        """It waits no longer; False when it did not."""
-        waited = self._unplaced.pop(request, None) is not None
-        self._shares.add(request.key_id, -waited)
-        return waited
 
     def on_filters(self) -> None:
         """Answer whoever waits for a mark that has arrived."""
         arrived = [each for each in self._unplaced.items() if self._publisher.has_mark(each[1][0])]
         for request, (mark, topic) in arrived:
-            self._waited(request)
+            del self._unplaced[request]
             self._tell_placed(request, mark, topic)
 
     def _tell_placed(self, request: Call, mark: str, topic: str) -> None:

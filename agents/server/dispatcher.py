@@ -205,7 +205,7 @@ class Dispatcher:
         """Run a call where and when it may."""
         member, action = call.member, call.action
         lane = self.lane(member, action)
-        call.kind = action, member.text
+        call.kind = action[:20], member.text
         try:
             exposed = self.exposed if lane.running else None
             if member.urgent or (exposed and exposed.only_looks(action, call.options, member)):

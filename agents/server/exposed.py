@@ -25,19 +25,20 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, cast
 
-from ...protocol import operations, paths
-from ...protocol.contents import PS, RETURN, SEQUENCES, calls_of, shown
+from ...protocol import paths
+from ...protocol.contents import PS, RETURN, SEQUENCES, shown
 from ...protocol.errors import MemberRefused, Refused, RemoteProtocolError
 from ...protocol.keyring import Role
-from ...protocol.operations import CALL, EMIT, GET, OPERATIONS
 from ...protocol.paths import Handle, Path, Step
-from ...protocol.references import Reference, replaced
 from ...protocol.values import PLAIN, TRAVELLING, first_reference, is_class_of_values
+from .. import operations
+from ..operations import CALL, EMIT, GET, OPERATIONS, calls_of
+from ..references import Reference, replaced
 from . import members
 from .answers import Answers, Message, by_value
 from .call import NO_TABLE, Call
 from .coroutines import Coroutines
-from .descriptions import about, description, table
+from .descriptions import about, description
 from .marks import NOTHING, Member, marks_of
 from .replies import authorize
 from .stop import Stop
@@ -265,6 +266,8 @@ class ExposedObject:
         self, call: Call, options: dict[str, Any], member: Member, method: str, args: Any, kwargs: Any
     ) -> Message:
         path = self._seen(options, member)
+        if method in operations.KEYED and args:
+            operations.check_key(args[0])
         if member.narrowed:
             if method == GET and args and (step := paths.step_of(args[0])) is not None:
                 item = {"on": (*path, step)}
@@ -282,8 +285,6 @@ class ExposedObject:
         by_item = method == operations.ITER and call.can_refer and not hasattr(kind, "__len__")
         if not operations.only_looks(method, thing, by_item):
             authorize(call.caller.key, Role.OPERATOR, member.text)
-        if method == "__dir__":
-            return PS, RETURN, self.tree.names(thing, path)
         if by_item:
             looks = not hasattr(kind, "__next__")
             return self._answers.of(call, each_of(thing), member._replace(reading=looks))
@@ -365,10 +366,12 @@ class ExposedObject:
 
     def _inspect(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         """Names to be held remotely, and names always sent by value, as the original's."""
-        told = table(
-            self.tree.root, (), self.tree.names(self.tree.root, ()), self.tree.declared, self._is_remote
-        )
-        remote = {name for name, entry in told.items() if entry["kind"] not in ("property", "value")}
+        root, is_remote = self.tree.root, self._is_remote
+        found = members.kinds(root, self.tree.names(root, ()), members.kind_of)
+        if is_remote is not None:
+            held = [name for name, kind in found.items() if kind in ("items", "value")]
+            found |= {name: "items" if is_remote(getattr(root, name)) else "value" for name in held}
+        remote = {name for name, kind in found.items() if kind not in ("property", "value")}
         return PS, RETURN, (remote, set[str]())
 
     def _describe(self, call: Call, options: dict[str, Any], member: Member) -> Message:
@@ -376,9 +379,7 @@ class ExposedObject:
         thing = self._find(call, path)
         among = self.tree.names(thing, path)
         self.tree.meet(thing, path, among)
-        if options.get("about") is True:
-            return PS, RETURN, description(thing, path, among, self.tree.declared, self._is_remote)
-        return PS, RETURN, table(thing, path, among, self.tree.declared, self._is_remote)
+        return PS, RETURN, description(thing, path, among, self.tree.declared, self._is_remote)
 
     def _make(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         self._instantiate(options)

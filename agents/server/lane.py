@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from threading import get_ident
@@ -35,12 +35,11 @@ from ...protocol.errors import (
     PzcError,
     Refused,
 )
-from ...protocol.quotas import Shares
 from ...transport.executor import CLOSE_TIMEOUT, QUICK_CALL, QUICK_PROOFS, Executor
 from ...transport.threads import Condition
 
-_LANE_WAITING = 100_000
-"""Requests that may wait for one lane."""
+_LANE_WAITING = 50_000
+"""Requests of one key that may wait for one lane."""
 
 _LANE_LOOK = 0.5
 """Seconds between two looks whether the sender of a waiting request is still there."""
@@ -162,7 +161,7 @@ class Lane:
         self._free = concurrency
         self._lock = threading.Lock()
         self._waiting: OrderedDict[str, deque[QueueEntry]] = OrderedDict()  # by key; the next one first
-        self._shares = Shares(_LANE_WAITING, "requests wait for their turn here")
+        self._counts: Counter[str] = Counter()  # of what waits, by key
         self._running: dict[QueueEntry, int] = {}  # and the thread that works
         self._proofs: dict[tuple[str, str], int] = {}  # of what is not quick, or was not
         self._quick: set[tuple[str, str]] = set()
@@ -171,7 +170,7 @@ class Lane:
         self._workers = Executor(f"pzc-lane {name}".strip(), threads=concurrency)
 
     def __len__(self) -> int:
-        return self._shares.total
+        return self._counts.total()
 
     @property
     def running(self) -> list[QueueEntry]:
@@ -188,7 +187,7 @@ class Lane:
             CallCancelled: when it was removed.
             CallTimeout: when it did not come in time; it says what runs.
             PeerLost: when the lane is being closed, or nobody wants the turn any more.
-            Refused: when `_LANE_WAITING` others wait, or half as many with its key.
+            Refused: when `_LANE_WAITING` others with its key wait.
         """
         with self._lock:
             if self._take_or_queue(entry):
@@ -244,11 +243,14 @@ class Lane:
             return True
         if self._closed:
             raise PeerLost(STOPPING)
-        if entry.asked:
-            self._shares.need(entry.key_id, 1, "wait for some of them, or end what sends so many")
+        if entry.asked and self._counts[entry.key_id] >= _LANE_WAITING:
+            raise Refused(
+                f"no room: {_LANE_WAITING} requests with this key wait for their turn here; wait for some of "
+                "them, or end what sends so many"
+            )
         entry.state = _WAITING
         self._waiting.setdefault(entry.key_id, deque()).append(entry)
-        self._shares.add(entry.key_id)
+        self._counts[entry.key_id] += 1
         return False
 
     def _start(self, entry: QueueEntry) -> PzcError | None:
@@ -311,7 +313,7 @@ class Lane:
                 if following.state == _WAITING:
                     if queue:  # whoever has many waits behind the others
                         self._waiting[key_id] = queue
-                    self._shares.add(key_id, -1)
+                    self._counts[key_id] -= 1
                     following.state = _RUNNING
                     return following
         return None
@@ -330,7 +332,7 @@ class Lane:
                 return False
             entry.state = _OVER
             entry.reason = reason or not_started()
-            self._shares.add(entry.key_id, -1)
+            self._counts[entry.key_id] -= 1
             queues = self._waiting.values()
             if len(self) * 2 < sum(map(len, queues)):  # what was removed leaves the queues by and by
                 for queue in queues:

@@ -130,7 +130,7 @@ class Presence:
         """Note what an agent holds; ``release`` is called when it is dead.
 
         Raises:
-            Refused: when it holds too much.
+            Refused: when too many agents of its key hold something.
         """
         with self._mutex:
             ticket = self._holders.hold(agent, what, release, self._look_at_time())
@@ -290,7 +290,7 @@ class Presence:
         now = time.monotonic()
         with self._mutex:
             if agent not in self._granted:
-                with contextlib.suppress(Refused):  # of one that holds too much other things
+                with contextlib.suppress(Refused):  # too many agents of its key hold something
                     self._granted[agent] = self._holders.hold(agent, _GRANT, _nothing, now)
             self._mute.add(agent)
             self._holders.touch(agent, now)

@@ -130,7 +130,7 @@ def _read_outcome(pipe: Any, child: _Child) -> str:
         ) from exc
     if message is not None and message[0] == "return":
         return message[1]
-    raise read_raised(message and message[1], "server process", "pickle", trusted=True, hide_traceback=False)
+    raise read_raised(message and message[1], "server process", hide_traceback=False)
 
 
 def _serve(

@@ -25,14 +25,14 @@ from typing import Any
 
 from ...delivery.interests import ALL
 from ...protocol import paths
-from ...protocol.cutting import text_of
 from ...protocol.errors import PzcError, RemoteError
-from ...protocol.exceptions import qualified
+from ...protocol.exceptions import text_of
+from ...protocol.kinds import qualified
 from ...protocol.paths import Path
 from ...protocol.shown import printable
 from ...protocol.values import PLAIN
 from ...transport.threads import begin
-from ..interfaces import Publisher
+from ..notifications.publisher import Publisher
 from ..signals import ORIGINAL, Signal
 from .lane import Lane
 from .marks import Member

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from ...protocol import operations, paths
+from ...protocol import paths
 from ...protocol.errors import (
     ConfigError,
     LocalProtocolError,
@@ -24,6 +24,7 @@ from ...protocol.memo import Memo
 from ...protocol.paths import Handle, Path, Step
 from ...protocol.shown import printable
 from ...protocol.values import PLAIN, TRAVELLING, first_reference
+from .. import operations
 from . import members
 from .marks import NONE, NOTHING, Marks, Member, given_of, marks_of
 from .members import MISSING

@@ -14,7 +14,10 @@ THREADS = 8
 """Urgent calls that run at a time."""
 
 MOST_WAITING = 64
-"""Urgent calls of one key that wait for a thread."""
+"""Urgent calls of one key that wait for a thread; without keys of one agent."""
+
+_MOST_IN_ALL = 4096
+"""Urgent calls that wait for a thread: whoever has no key may say any agent."""
 
 
 class Urgent:
@@ -33,7 +36,8 @@ class Urgent:
     def submit(self, call: Call) -> PzcError | None:
         """Run a call as soon as its key may have a thread; why it will not run."""
         with self._lock:
-            if [_who(each) for each in self._waiting].count(_who(call)) >= MOST_WAITING:
+            waiting = [_who(each) for each in self._waiting]
+            if len(waiting) >= _MOST_IN_ALL or waiting.count(_who(call)) >= MOST_WAITING:
                 return Refused(NO_THREAD)
             self._waiting.append(call)
             if (error := begin(self._executor, self._work)) is not None:

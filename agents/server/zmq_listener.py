@@ -11,6 +11,7 @@ met by its first request, in the order of checks that `Codec.open` has.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from time import time_ns
@@ -20,8 +21,8 @@ import zmq
 
 from ...protocol.errors import FrameError, ProtocolError, SignatureError
 from ...protocol.frames import MAX_HEADER, Buffer, Kind
+from ...protocol.memo import keep_recent
 from ...protocol.message import Message
-from ...protocol.quotas import Quotas
 from ...protocol.session import Session
 from ...protocol.signing import KEY_ID_SIZE
 from ...protocol.window import ReplayWindow, SeenSignatures
@@ -37,8 +38,8 @@ from .control import Nonces
 from .dispatcher import Dispatcher
 from .replies import Replies
 
-_SESSIONS = 512
-"""Clients with one key that are known over TCP by their headers; the one met first makes room."""
+_SESSIONS = 4096
+"""Clients that are known over TCP by their headers; the one met first makes room."""
 
 
 logger = logging.getLogger("pzc.listener")
@@ -81,8 +82,7 @@ class ZmqListener:
         self._window = ReplayWindow()
         self._seen = SeenSignatures()
         self.nonces = Nonces()
-        self._askers: dict[Buffer, Asker] = {}  # by header
-        self._headers: Quotas[bytes, bytes] = Quotas()
+        self._askers: OrderedDict[bytes, Asker] = OrderedDict()  # by header
         self._closed = False
         self._watch: Watch | None = None
         self._socket = new_socket(loop.context, zmq.ROUTER)
@@ -186,17 +186,8 @@ class ZmqListener:
             return self._asker(message), message, True
         asker = self._asker(message)
         if asker.session is not None:
-            self._remember(bytes(frames[0]), asker)
+            keep_recent(self._askers, bytes(frames[0]), asker, _SESSIONS)
         return asker, message, False
-
-    def _remember(self, header: bytes, asker: Asker) -> None:
-        """Find whoever asks by its header from now on; a key with too many forgets the first of them."""
-        self._askers[header] = asker
-        gone = self._headers.put(asker.key_id, header, header, _SESSIONS)
-        first = None if gone is None else self._askers.get(gone)
-        if gone is not None and first is not None and first.key_id == asker.key_id:
-            del self._askers[gone]
-            self._counters.add("sessions_replaced")
 
     def _asker(self, message: Message) -> Asker:
         session = None

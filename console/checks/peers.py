@@ -24,8 +24,8 @@ from ...protocol.errors import (
     VersionError,
 )
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
 from ...protocol.version import VERSION
+from ...transport.peer import Peer
 from ..reaching import unreached
 from .finding import Finding, Subject, failed, ok, skipped, warning
 from .settings import key_name

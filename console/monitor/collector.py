@@ -25,7 +25,7 @@ from ...discovery.site import parse_peers
 from ...protocol.contents import as_list, as_table
 from ...protocol.errors import Refused
 from ...protocol.frames import PZC00
-from ...protocol.peer import Peer
+from ...transport.peer import Peer
 from ..output import describe
 from .state import LabState
 from .watched import Told, number

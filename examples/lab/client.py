@@ -16,6 +16,8 @@ from typing import Any
 
 from pzc import Agent, Proxy, close, drop
 
+from examples.lab.psu import RangeError
+
 TOPICS = {"host": "host", "co2": "co2", "camera": "frame"}
 PATIENCE = 20.0
 RAMP_VOLTS = 12.0
@@ -45,7 +47,7 @@ def provoke(psu: Any) -> dict[str, Any]:
     """Ask for too much; the remote range error must arrive as itself, with its remote traceback."""
     try:
         psu.voltage = 99.0
-    except ValueError as error:
+    except RangeError as error:
         notes = "\n".join(getattr(error, "__notes__", []))
         say(f"99 V refused by the supply: {type(error).__name__}: {error}")
         return {"error": type(error).__name__, "text": str(error), "traceback": "psu.py" in notes}
@@ -78,9 +80,7 @@ def use(agent: Agent, seconds: float) -> dict[str, Any]:
     psu, *instruments = (Proxy(name, timeout=3 * seconds + PATIENCE) for name in ("psu", *TOPICS))
     psu.voltage_changed.connect(voltages.append)
     subscriptions = watch(agent)
-    await_true(
-        "the recorder has subscribed", lambda: len(ask(agent, "recorder-demo")["subscriptions"]) > len(TOPICS)
-    )
+    await_true("the recorder", lambda: len(ask(agent, "recorder-demo")["subscriptions"]) > len(TOPICS))
     say("subscribed to psu, host, co2 and camera; the instruments begin")
     running = [instrument.run.future(seconds) for instrument in instruments]
     results: dict[str, Any] = {"ramp": ramp(psu, seconds), "range_error": provoke(psu)}

@@ -19,10 +19,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...protocol import data_libraries, limits
+from ...protocol import kinds, limits
 from ...protocol.errors import DecodeError
 from ..schema import LIST_NUMBERS, ROW_NUMBERS
 from . import bounds
+
+OF_LIBRARIES = frozenset({"frame", "series", "index", "quantity", "unit"})
+"""Kinds of pandas and pint that become documents."""
 
 _SCALARS = (float, int, str, bool, bytes, type(None))
 
@@ -97,10 +100,10 @@ def _below(path: str, key: object) -> str:
 
 def _numbers(item: Any) -> np.ndarray | None:
     """The numbers of a frame, series or quantity of one type; None when there are none."""
-    form = data_libraries.form_of(type(item))
-    if form is None or form.name in ("pint.Unit", "pandas.Index"):
+    kind = kinds.name_of(type(item))
+    if kind not in OF_LIBRARIES or kind in ("unit", "index"):
         return None
-    if form.name == "pint.Quantity":
+    if kind == "quantity":
         return item.magnitude if isinstance(item.magnitude, np.ndarray) else None
     bounds.check_elements(item.size)
     numbers = item.to_numpy()

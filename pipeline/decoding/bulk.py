@@ -20,8 +20,7 @@ from ...protocol import signing
 from ...protocol.errors import RemoteProtocolError
 from ...protocol.frames import MAX_HEADER, PZC01, Kind, read_key, read_sequence
 from ...protocol.message import Message
-from ...protocol.signing import BLOCK, KEY_ID_SIZE, Suite
-from ...protocol.window import KNOWN_SERIES
+from ...protocol.signing import KEY_ID_SIZE, Suite
 
 Bytes = NDArray[np.uint8]
 
@@ -31,6 +30,7 @@ URN_SIZE = 45
 PROOF_SIZE = 1 + 32 + KEY_ID_SIZE
 """Bytes of frame 4 with HMAC-SHA256."""
 
+_KNOWN_SERIES = 4096  # topics, each of one publisher in one serializer, that are remembered
 _URN = b"urn:uuid:00000000-0000-8000-0000-000000000000"
 _HYPHENS = [17, 22, 27, 32]
 _FIXED = [*range(9), *_HYPHENS, 23]  # 23 is the version
@@ -41,6 +41,20 @@ _LARGEST = 4096
 
 _VALUES = np.full(256, 255, np.uint8)
 _VALUES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16, dtype=np.uint8)
+
+
+_BLOCK = 64
+"""Block size of SHA-256 in bytes; a longer key is not prepared."""
+
+
+def _hmac_pads(key: bytes) -> tuple[bytes, bytes]:
+    """What HMAC-SHA256 hashes before a message, and before the hash of that.
+
+    Args:
+        key: of at most `_BLOCK` bytes.
+    """
+    block = key.ljust(_BLOCK, b"\0")
+    return bytes(each ^ 0x36 for each in block), bytes(each ^ 0x5C for each in block)
 
 
 @dataclass(slots=True)
@@ -68,7 +82,7 @@ class Line:
         whole = signing.covered(self.parties, bytes(sizes[0]), name, _URN, sizes[1])
         hashed = self.inner.copy()
         hashed.update(whole[: len(whole) - sizes[0] - len(name) - URN_SIZE])
-        if len(self.begun) >= BLOCK:
+        if len(self.begun) >= _BLOCK:
             self.begun.clear()
         self.begun[sizes] = hashed.copy
         return hashed.copy
@@ -109,13 +123,13 @@ class Bulk:
         if envelope.dialect != PZC01 or envelope.kind is not Kind.NOTIFICATION or signer is None:
             return
         header, name, _, msgid, proof = frames
-        regular = len(proof) == PROOF_SIZE and len(msgid) == URN_SIZE and len(signer.hmac_key) <= BLOCK
+        regular = len(proof) == PROOF_SIZE and len(msgid) == URN_SIZE and len(signer.hmac_key) <= _BLOCK
         if not regular or proof[0] != Suite.HMAC_SHA256:
             return
         key = (header.rsplit(b"+", 2)[0], name, _tail(msgid, proof))
         if key in self._known:
             return
-        inner, outer = map(hashlib.sha256, signing.hmac_pads(signer.hmac_key))
+        inner, outer = map(hashlib.sha256, _hmac_pads(signer.hmac_key))
         parties = signing.parties(Kind.NOTIFICATION, Suite.HMAC_SHA256, signer.key_id, "")
         envelope.content = b""
         line = Line(len(self.lines), envelope, parties, inner, outer)
@@ -124,7 +138,7 @@ class Bulk:
 
     def forget(self) -> None:
         """Begin anew when there are too many lines; not while their numbers are needed."""
-        if len(self.lines) >= KNOWN_SERIES:
+        if len(self.lines) >= _KNOWN_SERIES:
             self.lines, self._known = [], {}
 
     def open(

@@ -172,7 +172,7 @@ class Decoder:
     def _row(self, frames: Sequence[bytes], ref: str | None) -> Judged:
         envelope, content = self.open(frames, ref)
         self._bulk.learn(frames, envelope)
-        signer, sent = envelope.signer, envelope.sent_ms
+        signer, sent = envelope.signer, (envelope.stamp.ms if envelope.stamp else None)
         return (
             envelope.sender,
             envelope.topic,

@@ -23,29 +23,20 @@ import fractions
 import hashlib
 import json
 import pathlib
-import pickle
 import re
 import uuid
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...protocol import data_libraries, serializers
+from ...protocol import kinds, serializers
 from ...protocol.errors import DecodeError, SerializerRefused
 from ...protocol.frames import Buffer
 from ..schema import blob_path
 from . import bounds
-from .arrays import arrays_in, as_rows, digest_of, listed
+from .arrays import OF_LIBRARIES, arrays_in, as_rows, digest_of, listed
 
 _INT64 = 1 << 63
-
-_SCALAR = rb"(?:G.{8}|K.|M..|J.{4}|[N\x88\x89])"
-_scalars = re.compile(
-    rb"\x80[\x02-\x05](?:\x95(.{8}))?(?:%b|%b\x85\x94|%b{2}\x86\x94|%b{3}\x87\x94)\." % ((_SCALAR,) * 4),
-    re.DOTALL,
-).fullmatch
-"""A number, bool or None, or a tuple of up to three of them, with or without the frame of protocol 4."""
 
 _ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)")
 """Of JSON; half of a pair of surrogates, which SQL does not read, is a group."""
@@ -54,9 +45,6 @@ _AS_A_STRANGERS = (
     "what is stored is decoded as if nobody had signed it: publish numbers, texts, lists, dictionaries or "
     "arrays instead"
 )
-
-_LONGEST = 64
-_BEHIND_FRAME = 11
 
 
 class Value(NamedTuple):
@@ -94,36 +82,16 @@ def read_blob(journal: pathlib.Path, ref: str) -> bytes:
     return content
 
 
-def decode_scalar(serializer: str, body: Buffer) -> Any:
-    """The content of a notification, as `serializers.decode` gives it for an untrusted one.
-
-    Pickles of plain scalars, which most readings are, go the shortest safe way: what matches the grammar
-    above byte for byte holds nothing that could name, call or build anything, so the interpreter's own
-    unpickler may read it. Everything else goes through the restricted one.
-
-    Raises:
-        DecodeError, SerializerRefused: as `serializers.decode`.
-    """
-    if serializer == "pickle" and len(body) <= _LONGEST:
-        match = _scalars(body)
-        if match and (match[1] is None or int.from_bytes(match[1], "little") == len(body) - _BEHIND_FRAME):
-            return pickle.loads(body)
-    return serializers.decode(serializer, body, trusted=False)
-
-
 def decoded(serializer: str, body: Buffer) -> Any:
-    """A content.
+    """A content, as `serializers.decode` gives it for an untrusted one.
 
     Raises:
         DecodeError, SerializerRefused: as `serializers.decode`, and for one that is too large.
     """
     bounds.check_content(len(body))
     try:
-        return decode_scalar(serializer, body)
+        return serializers.decode(serializer, body, trusted=False)
     except SerializerRefused as refused:
-        with suppress(SerializerRefused):
-            if data_libraries.load():  # a frame or quantity, whose library was not imported yet
-                return decode_scalar(serializer, body)
         what = str(refused).partition("; ")[0]  # a key, or a class of the lab's, is of no help here
         raise SerializerRefused(f"{what}; {_AS_A_STRANGERS}") from refused
 
@@ -194,30 +162,28 @@ def to_json(content: object) -> str:
 def _stand_in(item: object) -> object:
     if isinstance(item, np.ndarray):
         return {"ndarray": [str(item.dtype), list(item.shape)]}
-    form = data_libraries.form_of(type(item))
-    return _plain(item) if form is None else _told(form.name, item)
+    kind = kinds.name_of(type(item))
+    return _of_library(kind, item) if kind in OF_LIBRARIES else _plain(item)
 
 
 def number_in(content: Any) -> Any:
     """The number of a quantity, or of a signal with one argument, that is one; None for everything else."""
     held: Any = content[0] if isinstance(content, list | tuple) and len(content) == 1 else content
-    form = data_libraries.form_of(type(held))
-    number = held.magnitude if form is not None and form.name == "pint.Quantity" else held
+    number = held.magnitude if kinds.name_of(type(held)) == "quantity" else held
     if number is content or isinstance(number, bool):
         return None
     return number if isinstance(number, int | float | np.integer | np.floating) else None
 
 
-def _told(form: str, item: Any) -> object:
-    """An instance of a class of `data_libraries.FORMS`."""
-    if form == "pint.Quantity":
+def _of_library(kind: str, item: Any) -> object:
+    if kind == "quantity":
         return {"quantity": [item.magnitude, str(item.units)]}
-    if form == "pint.Unit":
+    if kind == "unit":
         return {"unit": str(item)}
     bounds.check_elements(item.size)
-    if form == "pandas.Index":
+    if kind == "index":
         return {"index": item.tolist()}
-    if form == "pandas.DataFrame":
+    if kind == "frame":
         return {"frame": item.to_dict("split")}
     return {"series": {"name": item.name, "index": item.index.tolist(), "data": item.tolist()}}
 

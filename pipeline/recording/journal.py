@@ -41,7 +41,7 @@ from .segments import BLOB_BYTES, prepare, remove_leftovers, write_segment, writ
 
 if TYPE_CHECKING:
     from ...agents import Burst
-    from ...protocol.notification import Notification
+    from ...agents.notification import Notification
 
 log = logging.getLogger("pzc.journal")
 

@@ -16,7 +16,7 @@ from ..schema import JOURNAL
 
 if TYPE_CHECKING:
     from ...agents import Burst
-    from ...protocol.notification import Notification
+    from ...agents.notification import Notification
 
 _OVERHEAD = 200
 _INT64 = 1 << 63

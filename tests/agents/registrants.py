@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 from pzc import Protocol
-from pzc.agents.client.client import Client
 from pzc.agents.naming.registering import Registering
 from pzc.discovery.datagrams import Reader, write
 from pzc.discovery.records import Advertise, AgentRecord, Announcement, Heartbeat, mixed
@@ -49,7 +48,7 @@ class Registrant:
         self._sequence = 0
         self._changed = threading.Condition()
         self._loop = loops.acquire()
-        self.registering = Registering(self._loop, protocol, endpoint, Client, self)
+        self.registering = Registering(self._loop, protocol, endpoint, self)
         self.registering.graph.listen(self._notify)
 
     def start(self) -> Registrant:

@@ -12,7 +12,7 @@ from pzc.agents.notifications.callbacks import Runs, start
 from pzc.agents.notifications.links.arrivals import arrival_of
 from pzc.agents.notifications.links.together import alone
 from pzc.agents.notifications.shares import BroadcastShare, hand_on
-from pzc.protocol.peer import Peer
+from pzc.transport.peer import Peer
 
 from tests.contract.rigs.peers import TIMEOUT, Inbox
 

@@ -7,7 +7,7 @@ import json
 import pickle
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,8 +15,7 @@ import pytest
 
 import pzc
 from pzc import Signal
-from pzc.agents.server.described import text_of
-from pzc.agents.server.descriptions import table as table_of
+from pzc.agents.server.descriptions import description
 from pzc.agents.server.members import names
 
 
@@ -84,13 +83,6 @@ class Scope:
     def defaults(self, low=Range.LOW, where=Path("/x"), odd=ODD, unprintable=UNPRINTABLE, kind=int, many=MANY):  # fmt: skip
         ...
 
-    def postponed(self, many, to, when, unknown): ...
-
-    postponed.__annotations__ |= {
-        "many": "Readings", "to": "npt.ArrayLike", "when": "list['Range']", "unknown": "Missing",
-        "return": "Optional[int]",
-    }  # fmt: skip
-
     def strange(self, a, b, c, d): ...
 
     strange.__annotations__ |= {
@@ -100,6 +92,10 @@ class Scope:
     later = functools.partialmethod(read, 3)
 
 
+def table_of(thing: object) -> dict[str, dict[str, Any]]:
+    return description(thing, (), names(thing), lambda _: {})["members"]
+
+
 @pytest.fixture
 def scope() -> Scope:
     return Scope()
@@ -107,7 +103,7 @@ def scope() -> Scope:
 
 @pytest.fixture
 def table(scope: Scope) -> dict[str, dict[str, Any]]:
-    return table_of(scope, (), names(scope), lambda _: {})
+    return table_of(scope)
 
 
 def test_no_property_is_run(scope: Scope, table: dict[str, dict[str, Any]]) -> None:
@@ -138,27 +134,16 @@ def test_a_partial_method_has_the_arguments_that_are_left(table: dict[str, dict[
 
 
 def test_a_default_that_no_expression_shows_is_three_dots(table: dict[str, dict[str, Any]]) -> None:
-    here = __name__
     path = type(Path("/x")).__name__
     assert table["defaults"]["signature"] == (
-        f"(low={here}.Range.LOW, where={path}('/x'), odd=..., unprintable=..., kind=int, "
-        f"many=range(0, {10**30}))"
-    )
-
-
-def test_postponed_annotations_stay_as_written(table: dict[str, dict[str, Any]]) -> None:
-    assert table["postponed"]["signature"] == (
-        "(many: Readings, to: npt.ArrayLike, when: list['Range'], unknown: Missing) -> Optional[int]"
+        f"(low=Range.LOW, where={path}('/x'), odd=..., unprintable=..., kind=int, many=range(0, {10**30}))"
     )
 
 
 def test_an_annotation_that_is_no_expression_cannot_spoil_the_signature(
     table: dict[str, dict[str, Any]],
 ) -> None:
-    assert (
-        table["strange"]["signature"]
-        == "(a: 'some words', b: (int, str), c: int, d: dict[str, int]) -> 'x y'"
-    )
+    assert table["strange"]["signature"] == "(a: ..., b: (int, str), c: int, d: dict[str, int]) -> ..."
 
 
 def test_a_property_tells_the_type_that_its_getter_returns(table: dict[str, dict[str, Any]]) -> None:
@@ -183,7 +168,7 @@ def test_documentation_is_text_that_every_serializer_takes() -> None:
 
     odd.__doc__ = "half a pair: \ud800"
     holder = type("Holder", (), {"odd": staticmethod(odd)})()
-    assert table_of(holder, (), names(holder), lambda _: {})["odd"]["doc"] == "half a pair: \\ud800"
+    assert table_of(holder)["odd"]["doc"] == "half a pair: \\ud800"
 
 
 def test_a_member_that_cannot_be_described_is_told_by_its_kind() -> None:
@@ -199,18 +184,6 @@ def test_a_member_that_cannot_be_described_is_told_by_its_kind() -> None:
         def __call__(self) -> None: ...
 
     holder = type("Holder", (), {"hostile": Hostile(), "bad": Bad(), "good": 1})()
-    table = table_of(holder, (), names(holder), lambda _: {})
-    assert table["bad"]["signature"] == "(...)"
+    table = table_of(holder)
+    assert table["bad"]["kind"] == "reference"
     assert table["good"] == {"kind": "value", "type": "int"}
-
-
-@pytest.mark.parametrize(
-    ("annotation", "text"),
-    [
-        (int, "int"), (None, "None"), (list[int], "list[int]"), (int | None, "int | None"), ("later", "later"),
-        (dict[str, list[Path]], "dict[str, list[pathlib.Path]]"), (Literal["a", 1], "Literal['a', 1]"),
-        (np.float64, "numpy.float64"), (Range, f"{__name__}.Range"), (list["Range"], "list['Range']"),
-    ],
-)  # fmt: skip
-def test_a_type_has_the_text_of_its_annotation(annotation: object, text: str) -> None:
-    assert text_of(annotation) == text

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pzc import Agent, ConfigError, PeerLost, Protocol, SignatureError
-from pzc.agents.client.dialling import MOST, dial, expecting, settle
+from pzc.agents.client.dialling import MOST, dial, settle
+from pzc.agents.client.named_client import expecting
 
 from tests.contract.rigs.pairs import wait_until
 from tests.contract.rigs.peers import KEY, TIMEOUT

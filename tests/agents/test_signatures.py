@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import ast
 import inspect
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.agents.stub import MAX_TEXT, SourceText, parse_expression, signature_of
+from pzc.agents.stub import MAX_TEXT, SourceText, signature_of
 
 
 def _signature(text: str) -> inspect.Signature:
@@ -44,12 +43,6 @@ def test_arguments_bind_as_the_remote_method_takes_them() -> None:
         signature.bind(3.0, 2)
 
 
-def test_annotations_stay_text() -> None:
-    signature = _signature("(volts: units.Volt) -> list[int]")
-    assert signature.parameters["volts"].annotation == "units.Volt"
-    assert signature.return_annotation == "list[int]"
-
-
 @pytest.mark.parametrize("default", ["Path('/')", "units.Color.RED", "inf", "x if y else z", "..."])
 def test_a_default_that_is_no_literal_shows_its_text(default: str) -> None:
     value = _signature(f"(a={default})").parameters["a"].default
@@ -66,7 +59,7 @@ def test_nothing_is_evaluated() -> None:
     "text",
     [
         "", "(...)", "x", "(", "(a, a)", "(a=1, b)", "(*, a) ->", "(): pass\nimport os\ndef f()", "(a): import os; (b",
-        "(1)", "(class)", "(a" + "(" * 1000, "(a=0x" + "f" * 3000 + ")", "(a\0)",
+        "(1)", "(class)", "(a" + "(" * 1000, "(a=0x" + "f" * 3900 + ")", "(a\0)",
         "(a: '\ud800')", "(a" + " " * MAX_TEXT + ")", None, 3, b"(a)", ["(a)"],
     ],
 )  # fmt: skip
@@ -85,9 +78,3 @@ def test_no_text_raises(text: str) -> None:
     for written in (text, f"({text})", f"(a={text})", f"(a: {text})", f"() -> {text}"):
         signature = signature_of(written)
         assert signature is None or str(signature).startswith("(")
-
-
-@given(st.text(max_size=30))
-def test_an_expression_is_one_that_python_can_write(text: str) -> None:
-    expression = parse_expression(text)
-    assert expression is None or isinstance(ast.unparse(expression), str)

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from benchmarks import tables
-from benchmarks.call_cases import ARRAYS
 from benchmarks.cases import Best, Sum
 from benchmarks.ends import SMALL, Setting, Writer
 from benchmarks.jobs import WrongResult
@@ -64,7 +63,7 @@ def test_everybody_who_is_installed_has_a_turn_in_every_round(key: str, names: t
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("take", ["callback", "recv", "recv_zero_copy"])
 def test_our_reader_takes_arrays_in_every_way(take: str, whole: bool) -> None:
-    ours = Contender("pzc", "pzc", {**PLAIN, "take": take}, environment=ARRAYS)
+    ours = Contender("pzc", "pzc", {**PLAIN, "take": take})
     case = replace(case_of("latency-1m"), contenders={"ours": ours})
     outcome = run_case(case, replace(TINY, whole=whole), 1, None)
     assert outcome.values.keys() == {"ours"}, outcome.failures

@@ -209,15 +209,13 @@ def test_the_ttl_of_a_waiting_owner_begins_with_its_grant() -> None:
     assert lock.next_due() == 17
 
 
-@pytest.mark.parametrize(("keys", "told"), [(1, "with this key"), (2, "of all keys")])
-def test_a_full_queue_refuses_at_once(keys: int, told: str) -> None:
-    owners = [Owner("", "a", f"{key} {n}", f"key {key}") for key in range(keys) for n in range(500)]
-    lock = held_by(ALICE, *owners)
-    outcome, _ = ask(lock, Owner("", "a", "one more", "key 0" if keys == 1 else "key 2"), wait=100)
+def test_a_full_queue_refuses_at_once() -> None:
+    lock = held_by(ALICE, *[Owner("", "a", f"{number}", "key") for number in range(500)])
+    outcome, _ = ask(lock, Owner("", "a", "one more", "key"), wait=100)
     assert isinstance(outcome, Refused)
-    assert told in str(outcome)
+    assert "with this key" in str(outcome)
     other, _ = ask(lock, Owner("", "b", "another", "another key"), wait=100)
-    assert type(other) is (Waiting if keys == 1 else Refused)
+    assert type(other) is Waiting
 
 
 def test_a_ticket_that_already_waits_is_an_error_of_this_side() -> None:

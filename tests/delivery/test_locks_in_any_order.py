@@ -29,9 +29,9 @@ class Clients(RuleBasedStateMachine):
 
     @initialize(of_key=st.integers(1, 4))
     def start(self, of_key: int) -> None:
-        self.before, locks._WAITING = locks._WAITING, 2 * of_key
+        self.before, locks._WAITING = locks._WAITING, of_key
         self.lock: Lock[int] = Lock()
-        self.room, self.room_of_key = 2 * of_key, of_key
+        self.room_of_key = of_key
         self.now: float = 0.0
         self.tickets = 0
         self.holder: Owner | None = None
@@ -138,7 +138,7 @@ class Clients(RuleBasedStateMachine):
             assert outcome == Granted(self.tickets, owner)
         elif wait == 0:
             assert isinstance(outcome, LockedBy)
-        elif len(self.queue) == self.room or self.queued_with(owner.key_id) == self.room_of_key:
+        elif self.queued_with(owner.key_id) == self.room_of_key:
             assert isinstance(outcome, Refused)
         else:
             self.queue.append((self.tickets, owner, ttl, self.now + wait))

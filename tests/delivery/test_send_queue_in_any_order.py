@@ -171,7 +171,7 @@ class Reader(RuleBasedStateMachine):
             self.alive.discard(entry.message)  # several entries may be of one
         self.free(self.queue.gone)
         assert not self.alive
-        assert (self.queue.lent, self.queue.unacknowledged, len(self.queue)) == (0, 0, 0)
+        assert (self.queue.unacknowledged, len(self.queue)) == (0, 0)
         assert not any(each.is_full for each in self.models)
 
     @precondition(lambda self: self.undone)
@@ -223,7 +223,7 @@ class Reader(RuleBasedStateMachine):
         for model in self.models.values():
             assert len(model.got) + model.told == len(model.put)
         assert not self.alive
-        assert (self.queue.lent, self.queue.unacknowledged) == (0, 0)
+        assert self.queue.unacknowledged == 0
 
 
 TestReader = Reader.TestCase

@@ -359,8 +359,8 @@ def test_what_only_the_registry_told_goes_when_it_says_so() -> None:
 def test_no_more_processes_and_entries_are_held_of_one_key_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pzc.discovery.directory.PROCESSES", 4)
-    monkeypatch.setattr("pzc.discovery.directory._ENTRIES", 6)
+    monkeypatch.setattr("pzc.discovery.directory.PROCESSES", 2)
+    monkeypatch.setattr("pzc.discovery.directory._ENTRIES", 3)
     network = Network()
     directory = Directory("", b"r" * 16, lambda: 0.5)
     for host in range(3):

@@ -7,7 +7,7 @@ import pytest
 from pzc.discovery.announcer import Announcer
 from pzc.discovery.datagrams import Reader, passed_on, was_passed_on
 from pzc.discovery.interfaces import Interface
-from pzc.discovery.multicast import Carrier, Datagram
+from pzc.discovery.multicast import Carrier, Datagram, Multicast
 from pzc.discovery.reach import Reach
 from pzc.discovery.records import Subscribe
 from pzc.discovery.relaying import GUEST_STAYS, MAX_GUESTS, Relaying
@@ -18,12 +18,11 @@ GUEST = ("10.9.0.1", 4000)
 DATA = b"PZD\x01\x01\x00\x00body"
 
 
-class Recorded:
+class Recorded(Multicast):
     """A multicast that remembers what it should send."""
 
-    interfaces = (LO, ETH)
-
     def __init__(self) -> None:
+        self.interfaces = (LO, ETH)
         self.group: list[tuple[bytes, str]] = []
         self.alone: list[tuple[bytes, tuple[str, int]]] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from pzc.protocol.records import Record, Records
@@ -12,16 +11,13 @@ from examples.lab import instrument
 seal = Records.seal
 
 
-def seal_and_change_one_bit(
-    self: Records, records: Sequence[Record], lock: AbstractContextManager[object]
-) -> list[bytes]:
-    headers = seal(self, records, lock)
-    for record in records:
-        if record.number == 6 and record.content is record.body:
-            content = bytearray(record.content)
-            content[len(content) // 2] ^= 1
-            record.content = bytes(content)
-    return headers
+def seal_and_change_one_bit(self: Records, record: Record, lock: AbstractContextManager[object]) -> bytes:
+    header = seal(self, record, lock)
+    if record.number == 6 and record.content is record.body:
+        content = bytearray(record.content)
+        content[len(content) // 2] ^= 1
+        record.content = bytes(content)
+    return header
 
 
 class CameraInstrument(instrument.CameraInstrument):

@@ -34,11 +34,11 @@ def test_a_limit_says_whether_its_alarms_are_published(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[limits.high]\n", "needs where"),
-        ('[limits.high]\nwhere = "true"\nwhen = "x"\n', r"has \['when'\]"),
-        ("[limits.high]\nwhere = 3\n", "no text"),
-        ('[limits.high]\nwhere = "true"\npublish = "yes"\n', "neither true nor false"),
-        ('[limit.high]\nwhere = "true"\n', r"found \['limit'\]"),
-        ("[limits", "cannot be read"),
+        ('[limits.high]\nwhere = "true"\nwhen = "x"\n', "when is not known"),
+        ("[limits.high]\nwhere = 3\n", "Expected `str`"),
+        ('[limits.high]\nwhere = "true"\npublish = "yes"\n', "Expected `bool`"),
+        ('[limit.high]\nwhere = "true"\n', "limit is not known; did you mean limits"),
+        ("[limits", "is not TOML"),
     ],
 )
 def test_a_file_that_is_none_of_limits_is_refused(tmp_path: Path, text: str, said: str) -> None:

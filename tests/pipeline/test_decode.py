@@ -110,9 +110,9 @@ def test_the_original_dialect_has_neither_sequence_nor_time(make_sender, decoder
     )
 
 
-@pytest.mark.parametrize("serializer", ["pickle", "pickle2", "json", "msgpack", "buffers"])
+@pytest.mark.parametrize("serializer", ["pickle", "pickle2", "json", "msgpack", "arrays"])
 def test_every_serializer_is_read(make_sender, decoder, serializer: str) -> None:
-    (found,) = decoded(decoder, make_sender(serializer=serializer).row("reading", {"x": 0.1}))
+    (found,) = decoded(decoder, make_sender().row("reading", {"x": 0.1}, serializer=serializer))
     assert found["value_json"] == '{"x": 0.1}'
 
 
@@ -197,7 +197,7 @@ class Trap:
 
 
 def test_even_a_signed_pickle_runs_no_code(make_sender, decoder, tmp_path: Path) -> None:
-    (found,) = decoded(decoder, make_sender(serializer="pickle").row("voltage", Trap(tmp_path / "trapped")))
+    (found,) = decoded(decoder, make_sender().row("voltage", Trap(tmp_path / "trapped"), serializer="pickle"))
     assert found["error"] == "SerializerRefused"
     assert not (tmp_path / "trapped").exists()
 
@@ -215,7 +215,7 @@ def test_a_signed_object_is_quarantined_with_what_to_publish_instead(make_sender
 def test_a_content_that_contains_itself_is_quarantined(make_sender, decoder) -> None:
     content: list[object] = []
     content.append(content)
-    (found,) = decoded(decoder, make_sender(serializer="pickle").row("t", content))
+    (found,) = decoded(decoder, make_sender().row("t", content, serializer="pickle"))
     assert found["error"] is not None
 
 
@@ -241,7 +241,7 @@ LARGE = np.arange(1 << 20, dtype=np.uint16).reshape(1024, 1024)
 
 @pytest.fixture
 def blobs(make_sender, record: Callable[..., Path]) -> Path:
-    return record([make_sender(serializer="buffers").row("frame", LARGE)])
+    return record([make_sender().row("frame", LARGE, serializer="arrays")])
 
 
 def recorded(directory: Path) -> pa.RecordBatch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pzc import Notification
-from pzc.pipeline.decoding import values
 from pzc.pipeline.decoding.decode import Decoder, make_decoder
-from pzc.protocol import serializers
 from pzc.protocol.errors import PzcError
 from pzc.protocol.frames import PZC00
 from pzc.protocol.keyring import Key, Keyring
@@ -52,13 +49,14 @@ CONTENTS = st.recursive(
 
 @given(data=st.data())
 def test_what_is_read_together_is_what_each_says_alone(make_sender: Any, data: st.DataObject) -> None:
-    serializer = data.draw(st.sampled_from(["msgpack", "json", "pickle", "pickle2", "buffers"]))
+    serializer = data.draw(st.sampled_from(["msgpack", "json", "pickle", "pickle2", "arrays"]))
     contents = data.draw(st.lists(CONTENTS, min_size=2, max_size=5))
-    sender = make_sender(serializer=serializer)
+    sender = make_sender()
     rows = []
     for number, content in enumerate(contents):
         try:
-            rows.append(sender.row("v", content, number, key=data.draw(st.sampled_from(["", "a b", "ä+%"]))))
+            key = data.draw(st.sampled_from(["", "a b", "ä+%"]))
+            rows.append(sender.row("v", content, number, key=key, serializer=serializer))
         except (PzcError, UnicodeError):  # what the serializer cannot express was never sent
             continue
     agree(make_decoder("a key of the lab"), rows)
@@ -147,59 +145,6 @@ def test_many_senders_epochs_keys_suites_and_dialects_are_kept_apart(make_sender
 def test_an_unsigned_series_is_read_without_a_key(make_sender: Any) -> None:
     rows = make_sender(secret=None).rows("v", [1.0, 2.0, 3.0], 1)
     assert [row["value_double"] for row in agree(make_decoder(None), rows)] == [1.0, 2.0, 3.0]
-
-
-# --- scalars ----------------------------------------------------------------------------------------
-
-SCALARS = st.none() | st.booleans() | st.floats() | st.integers(-(1 << 40), 1 << 40)
-
-
-def outcome(decode: Any, body: bytes) -> object:
-    try:
-        return repr(decode(body))
-    except PzcError as exc:
-        return type(exc), str(exc)
-
-
-def restricted(body: bytes) -> Any:
-    return serializers.decode("pickle", body, trusted=False)
-
-
-@given(SCALARS | st.lists(SCALARS, max_size=4).map(tuple), st.integers(2, 5))
-def test_a_pickled_scalar_reads_as_by_the_restricted_unpickler(content: object, protocol: int) -> None:
-    body = pickle.dumps(content, protocol)
-    assert outcome(lambda body: values.decode_scalar("pickle", body), body) == outcome(restricted, body)
-
-
-@given(SCALARS | st.tuples(SCALARS, SCALARS), st.data())
-def test_a_damaged_pickle_of_a_scalar_reads_as_by_the_restricted_unpickler(
-    content: object, data: st.DataObject
-) -> None:
-    body = bytearray(pickle.dumps(content, 5))
-    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
-    damaged = bytes(body)
-    assert outcome(lambda body: values.decode_scalar("pickle", body), damaged) == outcome(restricted, damaged)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"\x80\x05cbuiltins\nprint\n.",
-        b"\x80\x05r\xff\xff\xff\xff.",
-        b"\x80\x05\x82\x01.",
-        b"\x80\x05(N.",
-        b"N.",
-    ],
-)
-def test_no_other_opcode_is_left_to_the_interpreter(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(values.pickle, "loads", lambda data: pytest.fail("read by the interpreter"))
-    outcome(lambda body: values.decode_scalar("pickle", body), body)
-
-
-def test_a_scalar_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(values.serializers, "decode", lambda *_, **__: pytest.fail("the long way"))
-    for content in (1.5, 3, 300, 70_000, None, True, (1.5, None, None)):
-        assert values.decode_scalar("pickle", pickle.dumps(content)) == content
 
 
 # --- attacks ----------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_a_pzc00_message_has_the_id_of_its_stamp_or_the_one_it_answers() -> None
 @EITHER_RING
 def test_arrays_in_writable_memory_are_writable_when_asked_for(ring: Keyring | None) -> None:
     codec = Codec(ring)
-    frames = [bytes(frame) for frame in encode(codec, [IMAGE], serializer="buffers")]
+    frames = [bytes(frame) for frame in encode(codec, [IMAGE], serializer="arrays")]
     for memory in (bytearray(frames[2]), memoryview(bytearray(frames[2]))):
         envelope = codec.open([*frames[:2], memory, *frames[3:]])
         assert not envelope.decode()[0].flags.writeable
@@ -79,14 +79,15 @@ def test_arrays_in_writable_memory_are_writable_when_asked_for(ring: Keyring | N
 @EITHER_RING
 def test_arrays_in_received_bytes_are_copied_when_they_are_to_be_written(ring: Keyring | None) -> None:
     codec = Codec(ring)
-    frames = [bytes(frame) for frame in encode(codec, [IMAGE], serializer="buffers")]
+    frames = [bytes(frame) for frame in encode(codec, [IMAGE], serializer="arrays")]
     assert not codec.open(frames).decode()[0].flags.writeable
     assert codec.open(frames).decode(writable=True)[0].flags.writeable
 
 
-def test_an_array_that_was_read_only_when_sent_may_be_written() -> None:
+@pytest.mark.parametrize("serializer", ["arrays", "buffers"])
+def test_an_array_that_was_read_only_when_sent_may_be_written(serializer: str) -> None:
     codec, image = Codec(RING), IMAGE.copy()
     image.flags.writeable = False
-    frames = encode(codec, [image], serializer="buffers")
-    envelope = codec.open([*frames[:2], bytearray(frames[2]), *frames[3:]])
+    frames = encode(codec, [image], serializer=serializer, receiver=PEER)
+    envelope = codec.open([*frames[:2], bytearray(frames[2]), *frames[3:]], receiver=PEER)
     assert envelope.decode(writable=True)[0].flags.writeable

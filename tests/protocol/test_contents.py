@@ -27,16 +27,13 @@ class MuteError(Exception):
 
 
 MALFORMED = [
-    None, 7, "text", (), (1,), (1, 2, 3), ({}, 7), ({"type": 1}, []), ({"encoded": 7}, []),
-    ({"encoded": b"\x80"}, []), (7, []),
+    None, 7, "text", (), (1,), (1, 2, 3), ({}, 7), ({"type": 1}, []), ({"type": "x", "text": "y"}, []), (7, []),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_a_malformed_raise_reply_is_a_remote_error(trusted: bool) -> None:
-    for options in MALFORMED:
-        found = read_raised(options, "tcp://x:1", "pickle", trusted, hide_traceback=False)
-        assert isinstance(found, RemoteError), options
+@pytest.mark.parametrize("options", MALFORMED)
+def test_a_malformed_raise_reply_is_a_remote_error(options: object) -> None:
+    assert isinstance(read_raised(options, "tcp://x:1", hide_traceback=False), RemoteError)
 
 
 def test_every_error_of_ours_survives_a_refusal() -> None:
@@ -104,4 +101,4 @@ def test_a_portable_exception_is_readable_without_its_class() -> None:
     message = read_ps_message(portable(raised(RangeError("r")), "PZC01", "json"))
     assert message is not None
     assert message[1][0]["type"] == f"{RangeError.__module__}.RangeError"
-    assert type(message[1][0]["encoded"]) is bytes
+    assert message[1][0]["text"] == "r"

@@ -22,6 +22,7 @@ from pzc.protocol.frames import (
     text,
     topic_filter,
 )
+from pzc.protocol.ids import parse_hex
 
 AGENT = "0123456789abcdef" * 2
 OWN_ID = "0190a0a0b0b08c0c8d0d0e0e00000007"
@@ -49,7 +50,7 @@ def test_a_notification_header_comes_back_whatever_its_topic_and_key(
 @given(senders, topics)
 def test_a_reply_header_comes_back_with_the_id_of_its_own(sender: str, topic: str) -> None:
     frame = format_header(PZC01, sender, topic, OWN_ID)
-    assert parse_header(frame) == Header(PZC01, sender, topic, 0, "", Kind.REPLY)
+    assert parse_header(frame) == Header(PZC01, sender, topic, 0, "", Kind.REPLY, parse_hex(OWN_ID))
 
 
 def test_a_header_without_topic_is_a_request() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import dataclasses
 import math
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,17 +14,15 @@ from pzc.protocol import Limits, limits
 from pzc.testing import Timings
 
 
-def test_every_limit_has_a_number_as_its_default_and_is_explained() -> None:
-    source = Path(limits.__file__).read_text(encoding="utf-8").split("class Limits")[1].split("\ncurrent")[0]
-    for field in dataclasses.fields(Limits):
-        assert type(field.default) in (int, float), field.name
-        _, _, behind = source.partition(f"    {field.name}: ")
-        assert behind.split("\n")[1].startswith('    """'), field.name
+def test_every_limit_is_explained() -> None:
+    source = Path(limits.__file__).read_text(encoding="utf-8")
+    told = re.findall(r"^    (\w+): (?:Seconds|Bytes|Count) = .*  # .", source, re.MULTILINE)
+    assert tuple(told) == Limits.__struct_fields__
 
 
 def test_every_limit_is_named_on_its_page() -> None:
     page = (Path(limits.__file__).parents[1] / "docs" / "limits.md").read_text(encoding="utf-8")
-    assert [field.name for field in dataclasses.fields(Limits) if f"`{field.name}`" not in page] == []
+    assert [name for name in Limits.__struct_fields__ if f"`{name}`" not in page] == []
 
 
 def test_a_limit_that_is_a_constant_now_is_not_called_misspelt() -> None:
@@ -39,7 +37,7 @@ def test_a_table_replaces_what_it_names_and_keeps_the_rest() -> None:
 
 
 def test_an_unknown_limit_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(ConfigError, match=r"pzc\.toml: silense is no limit; did you mean silence\?"):
+    with pytest.raises(ConfigError, match=r"pzc\.toml: silense is not known; did you mean silence\?"):
         limits.changed(Limits(), {"silense": 1}, "pzc.toml")
 
 
@@ -56,12 +54,12 @@ def test_an_unknown_limit_is_refused_with_the_nearest_one() -> None:
 )
 def test_a_value_of_another_kind_is_refused(table: dict[str, Any]) -> None:
     (name,) = table
-    with pytest.raises(ConfigError, match=f"here: {name} = .* cannot be used"):
+    with pytest.raises(ConfigError, match=f"here: Expected .* for `{name}`"):
         limits.changed(Limits(), table, "here")
 
 
 def test_limits_cannot_be_changed_in_place() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         limits.current.silence = 1.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -75,7 +73,7 @@ def test_timings_hold_inside_their_block() -> None:
 
 
 def test_timings_that_do_not_exist_are_refused_when_they_are_made() -> None:
-    with pytest.raises(ConfigError, match="Timings: sillence is no limit"):
+    with pytest.raises(ConfigError, match="Timings: sillence is not known"):
         Timings(sillence=1)
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pzc.protocol import serializers
 from pzc.protocol.codec import Codec
 from pzc.protocol.errors import DecodeError, LocalProtocolError, SerializeError
 from pzc.protocol.frames import MAX_CONTENT
-from pzc.protocol.link_codec import COPIED, decode, encode
+from pzc.protocol.link_codec import decode, encode
 from pzc.protocol.link_messages import (
     MAX_BLOCK,
     MAX_HOLD,
@@ -34,8 +33,6 @@ from pzc.protocol.link_messages import (
     Row,
     Run,
 )
-
-from tests.effort import many
 
 ROW = [7, 1_700_000_000_000, "", "pickle", b"body"]
 
@@ -69,26 +66,11 @@ def test_a_message_comes_back_as_it_was(notify: Notify) -> None:
     assert decode(encode(notify)) == notify
 
 
-@given(made, st.integers(COPIED + 1, 2 * COPIED))
-@settings(max_examples=many(20))
-def test_a_large_message_comes_back_as_it_was(notify: Notify, size: int) -> None:
-    run = Run("x", [1], [Row(1, 2, "", "pickle", os.urandom(size)), Row(2, 3, "", "pickle", b"small")])
-    large = msgspec.structs.replace(notify, runs=[*notify.runs, run])
-    found = decode(encode(large))
-    assert found == large
-    assert isinstance(found, Notify)
-    assert [type(row.body) for row in found.runs[-1].rows] == [memoryview, bytes]
-
-
-@given(numbers, names, st.lists(numbers, max_size=40), st.integers(20, 300))
-@settings(max_examples=many(20))
-def test_many_rows_of_a_large_message_are_copies(
-    first: int, topic: str, interests: list[int], count: int
-) -> None:
-    rows = [Row(n, 2, "", "pickle", os.urandom(15_000)) for n in range(count)]
-    found = decode(encode(Notify(first, [Run(topic, interests, rows)])))
-    assert isinstance(found, Notify)
-    assert {type(row.body) for row in found.runs[0].rows} == {bytes}
+def test_a_large_message_comes_back_as_it_was() -> None:
+    large = Notify(
+        1, [Run("x", [1], [Row(1, 2, "", "pickle", bytes(1 << 20)), Row(2, 3, "", "pickle", b"")])]
+    )
+    assert decode(encode(large)) == large
 
 
 @given(st.binary(max_size=200))
@@ -164,7 +146,7 @@ def test_nothing_else_is_encoded_as_one(content: object) -> None:
         ),
         (
             Notify(1, [Run("t", [2], [Row(*ROW, msgid=b"i", signature=b"s")])]),
-            [6, 1, [["t", [2], [[*ROW, 0, 0, b"i", b"s"]], 0]], [], [], 0, [], False, {}],
+            [6, 1, [["t", [2], [[*ROW, 0, 0, b"i", b"s"]]]], [], [], 0, [], False, {}],
         ),
     ],
 )  # fmt: skip
@@ -177,33 +159,3 @@ def test_no_content_is_sent_as_a_link_message() -> None:
     with pytest.raises(LocalProtocolError):
         Codec(serializer="link")
     assert "link" not in serializers.default_accept("pickle")
-
-
-def test_a_run_that_is_like_another_one_has_its_rows() -> None:
-    rows = [Row(1, 2, "", "pickle", b"body"), Row(2, 2, "", "pickle", b"more")]
-    found = decode(encode(Notify(1, [Run("t", [1], rows), Run("t", [2], [], 1)])))
-    assert isinstance(found, Notify)
-    assert found.runs[1] == Run("t", [2], rows, 1)
-
-
-@pytest.mark.parametrize(
-    "runs",
-    [
-        [["t", [1], [], 1]],
-        [["t", [1], [ROW]], ["t", [2], [], 2]],
-        [["t", [1], [ROW]], ["t", [2], [ROW], 1]],
-        [["t", [1], [ROW]], ["u", [2], [], 1]],
-        [["t", [1], [ROW]], ["t", [2], [], 1], ["t", [3], [], 2]],
-        [["t", [1], [[*ROW[:4], b"", 1, 5]]], ["t", [2], [], 1]],
-    ],
-)
-def test_a_run_that_is_like_none_before_is_refused(runs: list[object]) -> None:
-    with pytest.raises(DecodeError, match="is like"):
-        decode(msgspec.msgpack.encode([6, 1, runs]))
-
-
-def test_the_rows_that_are_like_others_have_a_bound() -> None:
-    rows = [[number, *ROW[1:]] for number in range(MAX_ITEMS)]
-    runs = [["t", [1], rows], *(["t", [2], [], 1] for _ in range(MAX_ITEMS - 1))]
-    with pytest.raises(DecodeError, match=f"over {MAX_ITEMS} rows are like others"):
-        decode(msgspec.msgpack.encode([6, 1, runs]))

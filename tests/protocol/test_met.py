@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pzc.agents.notification import Notification, Receipt, acknowledge, let_go, own
+from pzc.agents.reply import Reply, accepted
 from pzc.protocol.errors import LocalProtocolError, PeerLost
 from pzc.protocol.frames import PZC00, PZC01
-from pzc.protocol.notification import Notification, Receipt, acknowledge, let_go, own
-from pzc.protocol.peer import MOST_TYPES, Peer, unmet
-from pzc.protocol.reply import Reply, accepted
 from pzc.protocol.shown import hint
+from pzc.transport.peer import MOST_TYPES, Peer, unmet
 
 
 def peer(**details: object) -> Peer:

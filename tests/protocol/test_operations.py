@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pzc.protocol.operations import OPERATIONS, fits
+from pzc.agents.operations import OPERATIONS, fits
 
 NUMBERS, TABLE = [3, 1, 2], {"a": 1, "b": 2}
 
@@ -17,8 +17,8 @@ NUMBERS, TABLE = [3, 1, 2], {"a": 1, "b": 2}
     ("name", "given", "expected"),
     [
         ("__getitem__", (NUMBERS, 1), 1), ("__len__", (NUMBERS,), 3), ("__contains__", (NUMBERS, 2), True),
-        ("__iter__", (TABLE,), ["a", "b"]), ("__bool__", ([],), False), ("__str__", (NUMBERS,), "[3, 1, 2]"),
-        ("__repr__", ("a",), "'a'"), ("__int__", (True,), 1), ("__float__", (2,), 2.0), ("__eq__", (1, 1.0), True),
+        ("__iter__", (TABLE,), ["a", "b"]), ("__bool__", ([],), False),
+        ("__int__", (True,), 1), ("__float__", (2,), 2.0),
         ("keys", (TABLE,), ["a", "b"]), ("values", (TABLE,), [1, 2]), ("items", (TABLE,), [("a", 1), ("b", 2)]),
         ("get", (TABLE, "c"), None), ("get", (TABLE, "c", 5), 5), ("copy", (TABLE,), TABLE),
     ],
@@ -39,13 +39,6 @@ def test_reading_makes_no_item() -> None:
     with pytest.raises(KeyError):
         OPERATIONS["__getitem__"].do(things, "x")
     assert not things
-
-
-def test_private_names_are_not_listed() -> None:
-    class Supply:
-        _secret = voltage = 1
-
-    assert OPERATIONS["__dir__"].do(Supply()) == ["voltage"]
 
 
 class Colour(enum.Enum):
@@ -77,7 +70,7 @@ def test_a_block_is_left_with_its_error(told: tuple[str, ...], expected: str) ->
     ("name", "thing", "expected"),
     [
         ("__len__", [], True), ("__len__", 3, False), ("__len__", Colour, False), ("keys", {}, True),
-        ("keys", [], False), ("__repr__", object(), True), ("__next__", iter(()), True),
+        ("keys", [], False), ("__bool__", object(), True),
     ],
 )  # fmt: skip
 def test_an_operation_fits_what_has_its_special_method(name: str, thing: object, expected: bool) -> None:

@@ -13,16 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pzc.protocol import serializers, signing
+from pzc.protocol import serializers
 from pzc.protocol.codec import Codec
 from pzc.protocol.errors import LocalProtocolError, RemoteProtocolError
 from pzc.protocol.frames import MAX_HEADER, Kind
-from pzc.protocol.ids import MessageIds, Stamp
+from pzc.protocol.ids import MessageIds
 from pzc.protocol.keyring import Keyring
 from pzc.protocol.link_messages import Body, Row
-from pzc.protocol.proofs import TagProver
-from pzc.protocol.records import Frames, Opener, Record, Records, size_beside
-from pzc.protocol.signing import LARGE, Suite
+from pzc.protocol.records import Frames, Opener, Record, Records
+from pzc.protocol.signing import LARGE
 
 SENDER = "ab" * 16
 EPOCH = 0xBEEF
@@ -56,14 +55,14 @@ def proven(
 ) -> Row:
     """A row with the proof of its notification."""
     record = Record(topic, number, ms, key, "msgpack", body)
-    records.seal([record], Lock())
+    records.seal(record, Lock())
     return record.proven
 
 
 def sealed(records: Records, topic: str, number: int, key: str, ms: int, name: str, body: Body) -> Frames:
     """The frames of one notification."""
     record = Record(topic, number, ms, key, name, body)
-    [header] = records.seal([record], Lock())
+    header = records.seal(record, Lock())
     assert header
     return record.frames(header)
 
@@ -113,30 +112,6 @@ def test_a_signature_covers_all_frames_and_their_lengths() -> None:
     assert signature == b"\x01" + tag + key.key_id.encode()
 
 
-@SUITES
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["", "a b", "k" * 2040]), st.integers(0, 300), st.booleans()), max_size=6
-    )
-)
-def test_many_of_several_kinds_are_each_sealed(suite: str | None, parts: list[tuple[str, int, bool]]) -> None:
-    codec = codec_of(suite)
-    records = [
-        Record("level", 10**at, MS + at, key, "msgpack" if packed else "json", bytes(size * size))
-        for at, (key, size, packed) in enumerate(parts)
-    ]
-    headers = records_of(codec).seal(records, Lock())
-    assert [bool(header) for header in headers] == [len(each.key) < 2000 for each in records]
-    for record, header in zip(records, headers, strict=True):
-        if header:
-            message = codec.open(record.frames(header), kind=Kind.NOTIFICATION)
-            assert (message.sequence, message.key, bytes(message.content)) == (
-                record.number, record.key, record.body,
-            )  # fmt: skip
-    sealed = [each.msgid for each in records if each.msgid]
-    assert len(set(sealed)) == len(sealed)
-
-
 def test_each_has_an_id_of_its_own() -> None:
     records = records_of(codec_of(None))
     assert len({proven(records).msgid for _ in range(100)}) == 100
@@ -152,18 +127,6 @@ def test_a_record_is_verified_as_a_broadcast_of_its_publisher(suite: str | None,
     assert (envelope.stamp and envelope.stamp.ms, envelope.epoch) == (MS, EPOCH)
     assert bytes(envelope.content) == bytes(size)
     assert (bytes(row.body) != bytes(size)) == (suite == "aes256-gcm" and size > 0)
-
-
-@SUITES
-@given(st.lists(st.tuples(st.text(max_size=5), st.sampled_from(TOPICS), st.integers(0, 3)), max_size=6))
-def test_many_headers_are_those_of_each(suite: str | None, parts: list[tuple[str, str, int]]) -> None:
-    codec = codec_of(suite)
-    records, opener = records_of(codec), opener_of(codec)
-    keys = [(key.encode(errors="ignore").decode(), topic, late) for key, topic, late in parts]
-    topics = [topic for _, topic, _ in keys]
-    made = [proven(records, n, key, topic=topic, ms=MS + late) for n, (key, topic, late) in enumerate(keys)]
-    found = opener.headers(topics, made) if made else []
-    assert found == [opener.frames(topic, row)[0] for topic, row in zip(topics, made, strict=True)]
 
 
 def of_another_epoch(row: Row) -> Row:
@@ -196,13 +159,11 @@ WRONG = [
 
 
 @pytest.mark.parametrize("spoil", WRONG)
-def test_what_does_not_belong_together_is_refused_alone_and_among_others(spoil: Any) -> None:
+def test_what_does_not_belong_together_is_refused(spoil: Any) -> None:
     codec = codec_of(None)
-    good, topics = proven(records_of(codec)), ["level"] * 2
+    good = proven(records_of(codec))
     with pytest.raises(RemoteProtocolError, match="message 1 of 'level'"):
         opener_of(codec).frames("level", spoil(good))
-    assert opener_of(codec).headers(topics, [good, spoil(good)]) is None
-    assert opener_of(codec).headers(topics, [good, good]) is not None
 
 
 def test_a_signed_row_on_an_unsigned_link_is_refused() -> None:
@@ -210,7 +171,6 @@ def test_a_signed_row_on_an_unsigned_link_is_refused() -> None:
     opener = opener_of(codec_of("unsigned"))
     with pytest.raises(RemoteProtocolError, match="signature of another key"):
         opener.frames("level", signed)
-    assert opener.headers(["level"], [signed]) is None
 
 
 @pytest.mark.parametrize("about", [{"topic": "t" * 2040}, {"key": "k" * 2040}])
@@ -222,65 +182,22 @@ def test_what_fits_into_no_header_has_no_frames(about: dict[str, str]) -> None:
 def test_a_number_that_fits_behind_no_topic_is_refused() -> None:
     records, topic = records_of(codec_of(None)), "t" * (MAX_HEADER - len(f"PZC01+{SENDER}++1+"))
     assert len(sealed(records, topic, 1, "", MS, "msgpack", BODY)[0]) == MAX_HEADER
-    records.check(topic, 1, "", "msgpack")
     with pytest.raises(LocalProtocolError, match="the limit is 2048"):
-        records.check(topic, 10, "", "msgpack")
-    assert records.seal([Record(topic, 10, MS, "", "msgpack", BODY)], Lock()) == [b""]
+        records.header(topic, 10, "")
+    assert records.seal(Record(topic, 10, MS, "", "msgpack", BODY), Lock()) == b""
 
 
-@given(st.text(max_size=200), st.text(max_size=200), st.integers(1, 10**17))
-def test_what_was_judged_to_fit_has_frames(topic: str, key: str, number: int) -> None:
-    records = records_of(codec_of(None))
-    try:
-        records.check(topic, number, key, "msgpack")
-    except LocalProtocolError:
-        return
-    [header] = records.seal([Record(topic, number, MS, key, "msgpack", BODY)], Lock())
-    assert header
-
-
-def test_those_of_one_go_on_to_be_the_same() -> None:
-    ids = MessageIds(EPOCH)
-    records = Records(codec_of(None), SENDER, ids)
-    first, second = (Record("level", number, MS, "", "msgpack", BODY) for number in (1, 2))
-    records.seal([first], Lock())
-    before = first.proven
-    records.seal([first, second], Lock())
-    assert first.proven == before
-    assert second.msgid != first.msgid
-    assert ids.count() == 2  # nothing was sealed twice
+@pytest.mark.parametrize("ms", [-1, 1 << 48])
+def test_a_time_that_no_id_can_carry_has_no_proof(ms: int) -> None:
+    assert proven(records_of(codec_of(None)), ms=ms).msgid == b""
 
 
 @SUITES
-def test_the_bounds_of_a_mailbox_count_at_least_the_frames(suite: str | None) -> None:
-    codec = codec_of(suite)
-    row = proven(records_of(codec), 10**15, "käse", topic="t" * 50)
-    frames = opener_of(codec).frames("t" * 50, row)
-    assert sum(map(len, frames)) - len(frames[2]) <= size_beside("t" * 50, "käse")
-
-
-@given(
-    st.binary(max_size=70), st.lists(st.tuples(st.binary(max_size=70), st.binary(max_size=70)), max_size=4)
-)
-def test_tags_are_those_of_the_sealer_whatever_the_lengths(
-    name: bytes, frames: list[tuple[bytes, bytes]]
-) -> None:
-    key = Keyring.from_key("a long secret of lab").active
-    tags, sealer = (
-        TagProver(key, MessageIds(7)),
-        signing.sealer(key, Suite.HMAC_SHA256, Kind.NOTIFICATION, "ab", "", 7),
-    )
-    headers, contents = [header for header, _ in frames], [content for _, content in frames]
-    for header, content, proof in zip(
-        headers, contents, tags.of(name, headers, [MS] * len(frames), [*contents]), strict=True
-    ):
-        assert proof is not None
-        _, signature, msgid = proof
-        tag, _ = sealer.seal(Stamp(0, 0, 7), header, name, msgid, content)
-        assert signature == tag.join(sealer.mark)
-
-
-def test_a_time_that_no_id_can_carry_has_no_proof() -> None:
-    tags = TagProver(Keyring.from_key("a long secret of lab").active, MessageIds(7))
-    proofs = tags.of(b"json", [b"h"] * 3, [-1, MS, 1 << 48], [b"1"] * 3)
-    assert [proof is not None for proof in proofs] == [False, True, False]
+def test_what_is_sealed_again_stays_the_same(suite: str | None) -> None:
+    ids = MessageIds(EPOCH)
+    records = Records(codec_of(suite), SENDER, ids)
+    record = Record("level", 1, MS, "", "msgpack", BODY)
+    header, before = records.seal(record, Lock()), record.proven
+    assert records.seal(record, Lock()) == header
+    assert record.proven == before
+    assert ids.count() == 1

@@ -250,9 +250,9 @@ def test_a_key_id_that_is_not_ascii_is_refused() -> None:
 
 
 def test_a_signature_frame_is_split_by_its_suite() -> None:
-    assert split(memoryview(b"\0" + PEER.encode())) == (Suite.NONE, PEER)
-    assert split(b"\1" + b"t" * 32 + b"0a1b2c3d") == (Suite.HMAC_SHA256, "0a1b2c3d")
-    assert split(b"\3" + b"t" * 16 + b"0a1b2c3d") == (Suite.AES256_GCM, "0a1b2c3d")
+    assert split(memoryview(b"\0" + PEER.encode())) == (Suite.NONE, PEER.encode(), "")
+    assert split(b"\1" + b"t" * 32 + b"0a1b2c3d") == (Suite.HMAC_SHA256, b"t" * 32, "0a1b2c3d")
+    assert split(b"\3" + b"t" * 16 + b"0a1b2c3d") == (Suite.AES256_GCM, b"t" * 16, "0a1b2c3d")
 
 
 pieces = st.tuples(

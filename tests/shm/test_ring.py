@@ -10,7 +10,7 @@ import pytest
 
 from pzc.shm import machine
 from pzc.shm.blocks import capacity
-from pzc.shm.ring import LATELY, Ring, Slot
+from pzc.shm.ring import Ring, Slot
 
 from tests.shm.ringing import BUFFERS, SIZE, allocate, publish, seen
 
@@ -135,23 +135,6 @@ def test_a_content_over_that_bound_is_refused_and_not_worth_a_wait() -> None:
     ring = Ring(BUFFERS, max_bytes=1 << 20)
     assert ring.allocate((1 << 20) + 1) is None
     assert (ring.full, ring.refused) == (False, 1)
-
-
-def test_a_free_block_that_was_not_used_lately_is_let_go(ring: Ring) -> None:
-    for slot in [publish(ring, "a") for _ in range(3)]:
-        ring.end(slot.block, "a")
-    for _ in range(LATELY + 2):
-        publish(ring)
-    assert ring.statistics()["blocks"] == 1
-
-
-def test_a_block_that_was_held_for_long_is_as_warm_as_others_when_it_is_freed(ring: Ring) -> None:
-    slots = [publish(ring, "a") for _ in range(2)]
-    for _ in range(LATELY + 2):
-        publish(ring)
-    for slot in slots:
-        ring.end(slot.block, "a")
-    assert {publish(ring, "a").block for _ in range(2)} == {slot.block for slot in slots}
 
 
 def test_refused_memory_is_counted_and_lets_go_of_what_is_free(ring: Ring, little_memory: int) -> None:

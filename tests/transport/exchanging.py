@@ -75,7 +75,7 @@ def pair(
     near, far = map(Stream, socket.socketpair())
     client, server = Party(CLIENT, EPOCHS[0], key), Party(SERVER, EPOCHS[1], key)
     asks = Session(
-        codec, client, server, asks=True, binding=NONCE, suite=suite, abilities=ARRAYS, arrays=True,
+        codec, client, server, asks=True, binding=NONCE, suite=suite, abilities=ARRAYS,
     )  # fmt: skip
     counts = itertools.count(5).__next__, itertools.count(5).__next__
     for each in ("first", *behind):

@@ -11,10 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
-from ....protocol.notification import Notification
 from ....protocol.paths import Path
 from ....transport.helpers import aside
-from ...interfaces import Subscription
+from ...notification import Notification
+from ...notifications.subscription import Subscription
 from ..streams import RemoteStream
 from .link import Link
 from .threads import Awaited, finished, start

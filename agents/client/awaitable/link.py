@@ -21,7 +21,7 @@ from typing import Any
 from ....delivery.policies import Policy
 from ....protocol.errors import AgentClosed, PzcError
 from ....protocol.paths import Path
-from ...interfaces import Subscription
+from ...notifications.subscription import Subscription
 from ..described import Entry
 from ..remote import RemoteObject
 from .threads import finished, start

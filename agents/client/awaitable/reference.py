@@ -17,7 +17,7 @@ from ....delivery.policies import Policy
 from ....protocol.errors import ConfigError, MemberRefused
 from ....protocol.frames import PZC00
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
-from ...interfaces import Subscription
+from ...notifications.subscription import Subscription
 from ...signals import Slot
 from ...stub import signature_of
 from .. import interrupts, terms

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
 
 from ....delivery.claims import Claim, Interest
 from ....protocol import limits
@@ -25,28 +24,24 @@ class Admission:
         changed: on the lock of all links, when there may be room.
         encoding: encodes what has to be measured.
         counters: where timeouts are counted.
-        push: sends what waits for a reader that is to make place.
 
     Attributes:
         closed: nobody is waited for any more.
     """
 
     def __init__(
-        self, loop: Loop, changed: threading.Condition, encoding: Encoding, counters: Counters,
-        push: Callable[[Publication, Subscriber], None],
-    ) -> None:  # fmt: skip
+        self, loop: Loop, changed: threading.Condition, encoding: Encoding, counters: Counters
+    ) -> None:
         self._loop = loop
         self._changed = changed
         self._encoding = encoding
         self._counters = counters
-        self._push = push
         self.closed = False
 
     def admit(self, publication: Publication) -> bool:
         """Whether every reader that is waited for seems to have room; any thread."""
         if any(subscriber.waits(publication.published.topic) for subscriber in publication.route.mailboxes):
-            arrays = all(each.arrays for each in publication.route.mailboxes)
-            publication.mail = publication.mail or self._encoding.copy(publication.published, arrays)
+            publication.mail = publication.mail or self._encoding.copy(publication.published)
         return self.has_room(publication)  # without the lock: it is asked again with it
 
     def has_room(self, publication: Publication) -> bool:
@@ -57,16 +52,18 @@ class Admission:
         blocked: list[tuple[Subscriber, Claim]] = [
             (subscriber, interest)
             for subscriber in publication.route.subscribers
+            if not subscriber.ended
             for interest in subscriber.queue.matching(topic, key)
-            if interest.held >= interest.window
+            if interest.is_full
         ]
         for subscriber in publication.route.mailboxes if publication.mail else ():
-            blocked += [
-                (subscriber, each)
-                for each in subscriber.queue.full(
-                    subscriber.queue.matching(topic, key), key, publication.size
-                )
-            ]
+            if not subscriber.ended:
+                blocked += [
+                    (subscriber, each)
+                    for each in subscriber.queue.full(
+                        subscriber.queue.matching(topic, key), key, publication.size
+                    )
+                ]
         publication.blocked = tuple(blocked)
         return not blocked
 
@@ -78,19 +75,14 @@ class Admission:
             AgentClosed: when the agent is stopped meanwhile.
         """
         for subscriber, _ in publication.blocked:
-            self._push(publication, subscriber)
+            subscriber.flush()
         since = -math.inf if self._loop.in_thread() else publication.since
-        key = publication.published.key
         with self._changed:
             while not self.closed:
-                blocked = [
-                    each
-                    for each in publication.blocked
-                    if not each[0].ended and each[0].is_full(each[1], key, publication.size)
-                ]
-                now = time.monotonic()
+                now, room = time.monotonic(), self.has_room(publication)
+                blocked = publication.blocked
                 due = [each for each in blocked if since + _timeout(each[1]) <= now]
-                if due or not blocked:
+                if due or room:
                     break
                 until = min(since + _timeout(interest) for _, interest in blocked)
                 self._changed.wait(min(until - now, _LONGEST))

@@ -10,7 +10,7 @@ A link number at the reader's end::
     held     the last subscription is done with it   held     the content is let go of here
     held     the last view of its block is gone      held
     held     neither subscription nor view is left   done     the publisher may be told
-    held     it has no window, and is in the way     done     subscriptions keep it, copied out of its block
+    held     it has no window, and was copied out    done     subscriptions keep the copy
 
 Nothing else may be said of an order: a kept slice outlives its subscriptions, and a content that nobody
 takes is let go of before it was decoded.
@@ -22,18 +22,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
 from ....delivery.receipts import Receipts, Report
 from ....protocol.errors import ProtocolError
-from ....protocol.notification import Notification
+from ...notification import Notification
 
 Make = Callable[[], Notification]
-
-FREED = 8 << 20
-"""Bytes of blocks of a topic with a window that are given back together, because each word costs."""
 
 LAGS = 16 << 20
 """Bytes that came without a window, `BESIDE` of each included, after which those that are held are done.
@@ -163,36 +160,28 @@ class HeldArrivals:
 
     Args:
         on_news: called when the publisher should be told something: True at once, because somebody waits for
-            it, or half of a window is done, or memory was freed (without a window any, with a window `FREED`
-            bytes, or any while other memory is kept here); False in a while, once until the next report.
+            it, or half of a window is done, or memory was freed; False in a while, once until the next
+            report.
         wake: makes some thread call `settle` soon; may be called by finalizers.
 
     Attributes:
         hurry: somebody waits for the end of numbers up to this.
         receipts: which numbers came, and are done with; with the lock, but to look how far they came.
-        blocks: arrivals without a window whose contents lie in blocks, and what it takes to copy these, which
-            knows no subscription: a view that is kept keeps it.
-        lent: number of the one that may be looked at there, or was and is not done.
-        early: numbers of those of them that are done although subscriptions still have them.
-        crowded: several contents without a window lie in blocks.
+        lent: number of the one without a window that is looked at in its block; 0 for none.
         weight: bytes that came since `lighten`.
     """
 
     def __init__(self, on_news: Callable[[bool], object], wake: Callable[[], object]) -> None:
         self.lock = threading.Lock()
         self.receipts: Receipts[Flow] = Receipts()
-        self.blocks: dict[int, tuple[Arrival, tuple[Any, ...]]] = {}
-        self.early: set[int] = set()
-        self.crowded = False
         self.weight = 0
-        self._leased: dict[int, int] = {}  # bytes of the numbers in blocks
+        self._leased: set[int] = set()  # numbers in blocks
         self._kept: set[int] = set()  # those of which either subscriptions or view ended
         self._several: dict[int, int] = {}  # numbers with several arrivals, and how many are left
-        self._freed = 0
         self._ended: deque[int] = deque()  # filled without the lock, which finalizers may not take
         self._gathers = GATHERED
-        self.lent = 0
-        self.hurry = 0
+        self.lent = self.hurry = 0
+        self._waited = 0  # the last one that was copied and is waited for
         self._since_report: dict[Flow, int] = {}
         self._on_news = on_news
         self._wake = wake
@@ -218,9 +207,9 @@ class HeldArrivals:
                 self._gathers = flow.half
         return repeated
 
-    def lease(self, number: int, size: int) -> None:
+    def lease(self, number: int) -> None:
         """The content of one that was entered lies in a block: its view has an end of its own."""
-        self._leased[number] = size
+        self._leased.add(number)
 
     def divide(self, number: int, arrivals: int) -> None:
         """A number has so many arrivals, each with an end of its own."""
@@ -264,37 +253,26 @@ class HeldArrivals:
         self.settle()
 
     def lend(self, number: int) -> bool:
-        """Whether a content without a window may be looked at where it lies; False: another one is kept.
+        """Whether a content without a window may be looked at where it lies; False: another one is.
 
-        It is one at a time, so that whoever keeps it goes on getting others.
+        It is one at a time, so that whoever keeps it goes on getting others, in copies.
         """
         with self.lock:
             if not self.lent:
                 self.lent = number
             return self.lent == number
 
-    def give_back(self, arrival: Arrival, copied: Callable[[Make | None], Make]) -> bool:
-        """Be done with one of `blocks` though subscriptions still have it; whether its block is free by that.
+    def copied(self, number: int) -> None:
+        """The content of one without a window is no longer in its block: done, unless somebody waits for it.
 
-        ``copied``: makes what makes the same of a copy; `ValueError` or `MemoryError` when there can be none.
+        Of those that are waited for only the last one stays, or they would take all blocks of a reader.
         """
-        me, number, guard = get_ident(), arrival.number, arrival.lock
-        if guard is None or not guard.acquire(blocking=False):
-            return False
-        self._settling.add(me)
-        try:
-            if number not in self._kept:
-                arrival.make = copied(arrival.make)
-                arrival.notification = None  # with the view, unless somebody looks at it
-            self.early.add(number)
-            self._ended.append(number)
-        except (ValueError, MemoryError):
-            return False
-        finally:
-            self._settling.discard(me)
-            guard.release()
-        self.settle()
-        return number not in self.blocks
+        with self.lock:
+            if number == self.hurry:
+                number, self._waited = self._waited, number
+            done = self.receipts.done((number,))
+        if done:
+            self._on_news(True)
 
     def lighten(self) -> None:
         """Be done with what lies in no block and has no window, though subscriptions still have it."""
@@ -324,9 +302,9 @@ class HeldArrivals:
 
     def _write_down(self) -> bool | None:
         """What has ended; whether that is to be told at once, None when nothing has. With the lock."""
-        ended, several, leased, early = self._ended, self._several, self._leased, self.early
+        ended, several, leased = self._ended, self._several, self._leased
         over: list[int] = []
-        freed = pressing = False
+        freed = False
         while ended:
             number = ended.popleft()
             if several and (left := several.pop(number, 1) - 1):
@@ -337,21 +315,17 @@ class HeldArrivals:
                     self._kept.add(number)
                     continue
                 self._kept.discard(number)
-                self._freed += leased.pop(number)
-                if number in self.blocks:
-                    del self.blocks[number]
-                freed, pressing = True, pressing or bool(self._kept) or self._freed >= FREED
-            elif early and number in early:
-                early.remove(number)
+                leased.discard(number)
+                freed = True
             over.append(number)
-        return self._end(over, freed, pressing) if over else None
+        return self._end(over, freed) if over else None
 
-    def _end(self, numbers: list[int], freed: bool, pressing: bool) -> bool | None:
+    def _end(self, numbers: list[int], freed: bool) -> bool | None:
         """Nothing holds these any more; with the lock."""
-        since, urgent, done = self._since_report, pressing, self.receipts.done(numbers)
+        since, urgent, done = self._since_report, freed, self.receipts.done(numbers)
         for flow, number in done.items():
             count = since[flow] = since.get(flow, 0) + number
-            urgent = urgent or (freed if flow.half is None else count >= flow.half)
+            urgent = urgent or (flow.half is not None and count >= flow.half)
         return (urgent or min(numbers) <= self.hurry) if done else None
 
     def report(self, *, always: bool) -> Report | None:
@@ -366,7 +340,6 @@ class HeldArrivals:
             if not len(self.receipts):  # narrow flows may be gone
                 self._gathers = GATHERED
             self._since_report.clear()
-            self._freed = 0
             return self.receipts.report(always=always)
 
     def repeat(self) -> None:

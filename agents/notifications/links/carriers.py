@@ -13,15 +13,15 @@ from time import monotonic
 
 from ....protocol.errors import CallTimeout, PeerLost
 from ....protocol.link_messages import Report
-from ....protocol.peer import Peer
 from ....transport import loops
 from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.endpoints import is_direct
 from ....transport.loop import Loop
+from ....transport.peer import Peer
 from ....transport.wire import Protocol
-from ...interfaces import NewClient
-from . import local
+from ...client.client import Client
+from . import inside
 from .inside import Inside, Take
 from .reader_transports import OverTcp, OverUnix, ReaderTransport
 
@@ -41,7 +41,6 @@ class Carriers:
     """Sockets of one link; safe from any thread.
 
     Args:
-        new_client: makes its client.
         protocol: formats, checks and decodes.
         peer: the publisher.
         take: gets what a publisher of this process sends; None: that goes like from any other.
@@ -55,7 +54,6 @@ class Carriers:
 
     def __init__(
         self,
-        new_client: NewClient,
         protocol: Protocol,
         peer: Peer,
         take: Take | None,
@@ -66,7 +64,7 @@ class Carriers:
         self.counters = Counters()
         self._protocol = protocol
         self._agent_id = os.urandom(16).hex()
-        self._client = new_client(self.loop, protocol, self._agent_id, self.counters)
+        self._client = Client(self.loop, protocol, self._agent_id, self.counters)
         self._client.learn(peer)
         self._elsewhere = ""
         self._take = take
@@ -119,9 +117,9 @@ class Carriers:
             PeerLost: when there is no such transport.
         """
         if self._take is not None and transport in ("auto", "inproc"):
-            linking = local.find(peer.agent_id, self._protocol.fingerprint)
-            if linking is not None and is_direct(peer):
-                return Inside(linking, peer, self._agent_id, self._take)
+            hear = inside.find(peer.agent_id, self._protocol.fingerprint)
+            if hear is not None and is_direct(peer):
+                return Inside(hear, peer, self._agent_id, self._take)
             if transport == "inproc":
                 raise PeerLost(f"{peer.endpoint} is not in this process; use another transport than inproc")
         if transport == "unix" or (transport == "auto" and peer.has_lane and is_direct(peer)):

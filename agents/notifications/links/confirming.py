@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ....delivery.interests import weight
 from ....delivery.kept import MAX_BYTES
 from ....protocol.errors import PolicyRefused, Refused
 from ....protocol.link_messages import MAX_KEYS, Applied, Command, Confirmed, Row, Run
@@ -15,8 +16,8 @@ from .subscriber import Subscriber
 from .subscribers import Subscribers
 from .topics import Advertised, Wanted
 
-_INTERESTS_PER_KEY = 2_000_000
-"""Topics and keys that the holders of one key want of one publisher, by links and mailboxes."""
+_WANTED = 64 << 20
+"""Bytes of the topics and keys that the holders of one key want of one publisher, as `weight` counts them."""
 
 
 _Alike = tuple[str, Collection[str] | None]
@@ -52,7 +53,7 @@ class Answering:
             else subscriber.kind
         )
         self._found: dict[_Alike, tuple[list[int], list[tuple[str, list[Row]]]]] = {}
-        self._others: int | None = None  # of the other links of the key, interests and keys
+        self._others: int | None = None  # bytes of what the other links of the key want
         self._room = MAX_BYTES
         self._known: dict[str, dict[str, int]] = {}
 
@@ -93,7 +94,7 @@ class Answering:
                 routes.about(wanted.topic).check_transport(wanted.topic, self._transport)
             else:
                 self._check(subscriber, wanted)
-                self._check_size(subscriber, subscriber.size + 1 + len(wanted.keys or ()))
+                self._check_size(subscriber, wanted)
             self._declared.judge(wanted.topic, wanted.type)
             if command.initial:
                 self._retain(wanted)
@@ -125,22 +126,23 @@ class Answering:
             )
         about = Advertised() if keeps and topic == ANY else self._subscribers.routes.about(topic)
         about.check(topic, policy, self._transport)
-        if isinstance(subscriber, MailboxSubscriber):
-            subscriber.check_room(wanted)
 
-    def _check_size(self, subscriber: Subscriber, size: int) -> None:
-        if size > MAX_KEYS:
-            raise Refused(f"a link has at most {MAX_KEYS} interests and keys")
+    def _check_size(self, subscriber: Subscriber, wanted: Wanted) -> None:
+        if (size := len("".join(wanted.keys or ()).encode())) > MAX_KEYS:
+            raise Refused(
+                f"the keys of one subscription have at most {MAX_KEYS} bytes, not {size}: ask for all keys"
+            )
         if self._others is None:
             key_id, links = subscriber.owner.key_id, self._subscribers.links.values()
             self._others = sum(
-                each.size for each in links if each is not subscriber and each.owner.key_id == key_id
+                each.queue.size for each in links if each is not subscriber and each.owner.key_id == key_id
             )
-        most = _INTERESTS_PER_KEY
-        if self._others + size > most:
+        there = self._others + subscriber.queue.size
+        topics = max(1, len(self._lasts(wanted.topic)))  # of all topics there is a claim for each
+        if there + weight(wanted.topic, wanted.keys) * topics > _WANTED:
             raise Refused(
-                f"no room: this key has {self._others + subscriber.size} topics and keys here already "
-                f"(at most {most}); ask for all keys, or close what is not read"
+                f"no room: the topics and keys that this key subscribes to take {there} bytes here already "
+                f"(at most {_WANTED}); ask for all keys, or close what is not read"
             )
 
     def _retain(self, wanted: Wanted) -> None:

@@ -11,6 +11,7 @@ import errno
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
@@ -20,19 +21,19 @@ from ....protocol import buffers, serializers
 from ....protocol.contents import error_of
 from ....protocol.errors import ProtocolError, RemoteProtocolError, SerializerRefused
 from ....protocol.link_messages import Body, Ended, Loss, Notify, Row, Run
-from ....protocol.notification import Notification
-from ....protocol.peer import Peer
+from ....protocol.serializers import FRAMES
 from ....protocol.shown import printable
 from ....shm.views import INTRODUCED, Mapped
 from ....transport.counters import Counters
 from ....transport.descriptors import Starved
 from ....transport.endpoints import DECODE_LATER
+from ....transport.peer import Peer
 from ....transport.wire import Protocol
+from ...notification import Notification
 from ..callbacks import start, start_here
 from ..shares import hand_on, room
 from ..subscription import Subscription
 from .arrivals import LAGS, Arrival, HeldArrivals, Make
-from .lagging import Lagging, Later
 from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import LinkShare, Roster, Wanting
@@ -50,10 +51,6 @@ Handed = tuple[tuple[LinkShare, ...], Together | LeftOut | Loss]
 """What came, and who wants it."""
 
 
-def _never(_: float, function: Callable[[], object]) -> None:
-    """Of a mailbox, which has nothing without a window."""
-
-
 class Intake:
     """What has arrived from one publisher since it numbers from 1.
 
@@ -64,7 +61,6 @@ class Intake:
         on_news: as that of `HeldArrivals`, with this intake before it.
         call: has some thread call a function soon; may be called by finalizers.
         roster: the subscriptions.
-        later: has the thread that receives call one in so many seconds.
 
     Attributes:
         peer: the publisher; its handshake may be renewed.
@@ -79,12 +75,10 @@ class Intake:
         on_news: OnNews,
         call: Callable[[Callable[[], object]], object],
         roster: Roster,
-        later: Later = _never,
     ) -> None:
         self.peer = peer
         self._roster = roster
         self.arrivals = HeldArrivals(partial(on_news, self), lambda: call(self.arrivals.settle))
-        self._lagging = Lagging(self.arrivals, roster, later, self._copied_out)
         self._protocol = protocol
         self._counters = counters
         self._counted = counters.tally()  # by one thread at a time
@@ -105,7 +99,6 @@ class Intake:
 
     def flow(self) -> None:
         """Subscriptions came or went: hand on what had to wait for that."""
-        self._lagging.look_soon()
 
     def take(self, received: Received) -> tuple[Call | None, list[Errand]]:
         """Enter a message's notifications; what is to be called, and how others are handed on then.
@@ -126,11 +119,12 @@ class Intake:
             self.peer.learn(notify.about)
         entered = _told(notify.losses, roster) if notify.losses else []
         poured = self._gathered(notify, received.key_id) if roster.sinks else None
-        same: dict[int, Decoded] = {run.like: {} for run in runs if run.like} if len(runs) > 1 else {}
-        for index, run in enumerate(runs, 1):
+        shared: defaultdict[str, Decoded] = defaultdict(dict)  # what several runs of one topic have alike
+        for run in runs:
             if poured is None:
                 wanting = roster.known.get(tuple(run.interests)) or roster.wanting(run.interests)
-                self._enter(first, run, received.key_id, wanting, entered, same.get(run.like or index))
+                known = shared[run.topic] if len(runs) > 1 else None
+                self._enter(first, run, received.key_id, wanting, entered, known)
             first += len(run.rows)
         new = receipts.received - before
         self._counted["notifications"] += new
@@ -141,8 +135,6 @@ class Intake:
                 errands.extend(partial(_hand_on, *part) for part in _parts(wanted, come))
             else:
                 ready += hand_on(wanted, come)
-        if self.arrivals.crowded:
-            self._lagging.crowded()
         if self.arrivals.weight >= LAGS:
             self.arrivals.lighten()
         if poured is not None:
@@ -184,8 +176,7 @@ class Intake:
     ) -> None:
         """Enter notifications: those in succession together, losses apart, and who wants them.
 
-        ``decoded``: what was decoded of another run with the same rows, or will be wanted by one; or all that
-        was published in this process.
+        ``decoded``: what other runs of the message have alike; all, when it was published in this process.
         """
         arrivals, now = self.arrivals, time.time()
         wanted, flow, topic, rows = wanting.shares, wanting.flow, run.topic, run.rows
@@ -196,14 +187,17 @@ class Intake:
             made, make = decoded.get(row.number, _UNKNOWN) if decoded else _UNKNOWN
             try:
                 if made is make:
-                    body = self._body(number, topic, row) if block else row.body
+                    body = row.body
+                    if block and (flow.half is not None or arrivals.lend(number)):
+                        body = self._body(number, topic, row)
+                    elif block:
+                        block, body = False, self._copy(number, topic, row)
                     if len(body) <= DECODE_LATER or (
-                        flow.half is not None and row.serializer == "buffers" and buffers.is_light(body)
+                        flow.half is not None and row.serializer in FRAMES and buffers.is_light(body)
                     ):
                         made = self._make(topic, row, body, key_id, now)
                     else:
-                        lent = number if block and flow.half is None else 0
-                        make = partial(self._make, topic, row, body, key_id, now, lent)
+                        make = partial(self._make, topic, row, body, key_id, now)
                     if decoded is not None and not block:
                         make = None if make is None else _once(make)
                         decoded[row.number] = made, make
@@ -213,9 +207,6 @@ class Intake:
                 arrivals, number, topic, row.key, epoch, row.number, block, made, readers, make,
                 None, threading.Lock() if block else None, row.size or len(row.body), row.sent_ms,
             )  # fmt: skip
-            if block and flow.half is None:
-                arrivals.crowded = arrivals.crowded or bool(arrivals.blocks)
-                arrivals.blocks[number] = arrival, (run.interests, row, topic, key_id, now)
             if made is None and make is None:
                 entered.append((wanted, LeftOut(topic, row.number, 1)))
                 together = None
@@ -252,7 +243,7 @@ class Intake:
         return partial(_end, found)
 
     def _body(self, number: int, topic: str, row: Row) -> Body:
-        self.arrivals.lease(number, row.size)
+        self.arrivals.lease(number)
         ended = partial(self.arrivals.view_ended, number)
         try:
             return self._mapped.view(row.block, row.size, ended)
@@ -260,10 +251,14 @@ class Intake:
             ended()
             raise self._complain(topic, RemoteProtocolError(str(exc))) from None
 
-    def _copied_out(self, row: Row, topic: str, key_id: str, received_at: float, make: Make | None) -> Make:
-        """What makes a notification of a copy; ``make``: of what lies in the block, unless it did."""
-        lent = make.args[2] if isinstance(make, partial) else self._mapped.view(row.block, row.size, list)
-        return partial(self._make, topic, row, bytes(lent), key_id, received_at)
+    def _copy(self, number: int, topic: str, row: Row) -> Body:
+        """The content of a row, copied out of its block."""
+        try:
+            body = bytes(self._mapped.view(row.block, row.size, bool))
+        except ValueError as exc:
+            raise self._complain(topic, RemoteProtocolError(str(exc))) from None
+        self.arrivals.copied(number)
+        return body
 
     def _make(
         self,
@@ -272,12 +267,9 @@ class Intake:
         body: Body,
         key_id: str,
         received_at: float,
-        lent: int = 0,
         trusts: bool = False,
         initial: bool = False,
     ) -> Notification:
-        if lent and not self.arrivals.lend(lent):
-            body = bytes(body)
         name, size, peer = row.serializer, len(body), self.peer
         try:
             if name not in self._accepted and not self._accepts(name):
@@ -303,7 +295,7 @@ class Intake:
         found: list[Notification | Gap] = []
         for row in run.rows:
             try:
-                found.append(self._make(run.topic, row, row.body, key_id, now, 0, trusts, initial=True))
+                found.append(self._make(run.topic, row, row.body, key_id, now, trusts, initial=True))
             except ProtocolError:
                 found.append(Gap(self.peer.epoch, row.number, row.number))
         return found

@@ -23,8 +23,8 @@ from ....protocol.link_messages import (
     LinkMessage,
     Run,
 )
-from ....protocol.notification import Notification
-from ....protocol.peer import Peer
+from ....transport.peer import Peer
+from ...notification import Notification
 from ..subscription import Subscription
 from .reader_transports import ReaderTransport, expected
 from .roster import LinkShare, Roster
@@ -81,7 +81,7 @@ class InterestRequests:
         self._asked: Asked | None = None
 
     def want(self, subscription: Subscription, confirmed: Future[None]) -> None:
-        """One subscription more, ``confirmed`` or refused once that was answered; errors as `Roster.add`."""
+        """One subscription more, ``confirmed`` or refused once that was answered."""
         share = self._make(subscription, next(self._interests), confirmed)
         with self._mutex:
             self._shares.add(share)

@@ -32,12 +32,11 @@ from ....delivery.liveness import Liveness
 from ....protocol import limits
 from ....protocol.errors import CallTimeout, PzcError, Refused, SubscriptionClosed
 from ....protocol.link_messages import Close, LinkMessage, Notify, Open, Opened, Report
-from ....protocol.notification import Notification
-from ....protocol.peer import Peer
+from ....transport.peer import Peer
 from ....transport.threads import Future, waited
 from ....transport.timers import until_next
 from ....transport.wire import Protocol
-from ...interfaces import NewClient
+from ...notification import Notification
 from .. import receiver
 from ..subscription import Subscription
 from .carriers import ATTEMPT, UNLINK_TIMEOUT, Carriers
@@ -57,7 +56,6 @@ class Link:
     """One link at its reader; safe from any thread. BindError: no thread is left to receive with.
 
     Args:
-        new_client: makes its client.
         protocol: formats, checks and decodes.
         peer: the publisher.
         on_end: called once with the link when it has ended.
@@ -69,7 +67,7 @@ class Link:
     """
 
     def __init__(
-        self, new_client: NewClient, protocol: Protocol, peer: Peer, on_end: Callable[[Link], object],
+        self, protocol: Protocol, peer: Peer, on_end: Callable[[Link], object],
         mailbox: str | None = None,
     ) -> None:  # fmt: skip
         self.wanted = ""
@@ -80,7 +78,7 @@ class Link:
         self._loop = self._receiver.loop
         try:
             take = self._take_local if mailbox is None else None
-            self._carriers = Carriers(new_client, protocol, peer, take, self._poll, self._loop)
+            self._carriers = Carriers(protocol, peer, take, self._poll, self._loop)
         except BaseException:
             receiver.release(self._receiver)
             raise
@@ -121,7 +119,7 @@ class Link:
         self._requests.anew()
         made = self._protocol, peer, self._carriers.counters, self._on_news, self._loop.call, self._shares
         mail = self.mailbox is not None
-        self._intake = MailboxIntake(*made) if mail else Intake(*made, self._loop.call_later)
+        self._intake = MailboxIntake(*made) if mail else Intake(*made)
         self._reports = Reports(self._link, self._intake.arrivals, self._shares, self.mailbox)
         if self._parked:
             self._reports.park()

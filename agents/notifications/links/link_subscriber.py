@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from ....delivery.claims import UNBOUNDED, Claim, Entry, Interest, summary
+from ....delivery.claims import Claim, Entry, Interest, summary
 from ....delivery.meters import Meter
 from ....delivery.send_queue import SendQueue
 from ....protocol.message import Identity
@@ -40,13 +39,6 @@ from .transports import Transport
 
 _body_of = attrgetter("body")
 
-GATHERED = 256
-"""Messages of a burst that wait for one another, at most half of the smallest window of those waited for."""
-
-LENT = 8 << 20
-"""Bytes in blocks that wait for others of their burst: a message, and the word that gives its blocks back,
-cost together as much as to copy two or three megabytes."""
-
 
 class LinkSubscriber(Subscriber):
     """See `Subscriber`.
@@ -54,26 +46,22 @@ class LinkSubscriber(Subscriber):
     Attributes:
         lossy: how many of them have no window.
         everything: those that are in all topics.
-        gathers: messages of a burst may wait for one another: its transport takes any number.
         is_late: a wait for it was in vain, so that it is waited for again once it has acknowledged something.
     """
 
     queue: SendQueue[Published]
 
     def __init__(
-        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        self, link: str, owner: Identity, lock: threading.RLock, ring: Ring, now: float,
     ) -> None:  # fmt: skip
         queue: SendQueue[Published] = SendQueue(self._flows)
-        super().__init__(link, owner, arrays, lock, ring, now, queue, Packing(queue, ring))
+        super().__init__(link, owner, lock, ring, now, queue, Packing(queue, ring))
         self.queue = queue
         self.everything: dict[int, Wanted] = {}
-        self._windows: Counter[str] = Counter()
         self.lossy = 0
         self._done_after = Sampled()
         self._meter = Meter()
-        self._waits_since, self._most = 0.0, GATHERED
-        self._widths: Counter[int] = Counter()  # how many interests have a window
-        self.gathers = self.is_late = False
+        self.is_late = False
 
     # --- interests: with the lock --------------------------------------------------------------------
 
@@ -94,10 +82,7 @@ class LinkSubscriber(Subscriber):
         """The claim of an interest in a topic from now on; ``window`` as that of `Interest`."""
         policy = wanted.policy
         interest = self.queue.want(wanted.number, topic, policy, window, wanted.keys)
-        self._widths[interest.window] += 1
-        self._gather()
-        interest.who, interest.type = wanted.who, wanted.type
-        self._windows[topic] += not interest.lossy
+        self.queue.name(interest, wanted.who, wanted.type)
         self.lossy += interest.lossy
         return interest
 
@@ -108,29 +93,15 @@ class LinkSubscriber(Subscriber):
             self.everything.pop(wanted.number, None)
             claims = [each for each in self.queue.interests if each.number == wanted.number]
         for interest in claims:
-            topic = interest.topic
-            self._windows[topic] -= not interest.lossy
             self.lossy -= interest.lossy
-            self._widths[interest.window] -= 1
             self.queue.forget(interest)
-            if not self.gets(topic):
-                del self._windows[topic]
-        self._gather()
         self._let_go()
 
     def resize(self, topic: str, window: int) -> None:
         """The windows in a topic are at most this from now on."""
         for interest in self.claims(topic):
             if not interest.lossy:
-                self._widths[interest.window] -= 1
                 interest.window = min(interest.policy.bound, window)
-                self._widths[interest.window] += 1
-        self._gather()
-
-    def _gather(self) -> None:
-        """As many wait for one another as the narrowest window allows."""
-        self._widths = +self._widths
-        self._most = max(1, min(min(self._widths, default=UNBOUNDED) // 2, GATHERED))
 
     def claims(self, topic: str) -> list[Interest]:
         """Those in a topic."""
@@ -138,22 +109,18 @@ class LinkSubscriber(Subscriber):
 
     def waits(self, topic: str) -> bool:
         """See `Subscriber.waits`."""
-        return self._windows[topic] > 0 and not self.queue.suspended
-
-    def is_full(self, interest: Interest, key: str, size: int) -> bool:
-        """See `Subscriber.is_full`."""
-        return interest.is_full
+        return not self.queue.suspended and any(not each.lossy for each in self.claims(topic))
 
     def attach(self, transport: Transport, received: int) -> None:
         """See `Subscriber.attach`."""
         super().attach(transport, received)
-        self.gathers = self.queue.runs_ahead = transport.kind == "unix"
+        self.queue.runs_ahead = transport.kind == "unix"
         self.pull()
 
     def lose_transport(self, transport: Transport, now: float) -> None:
         """See `Subscriber.lose_transport`."""
         super().lose_transport(transport, now)
-        self.gathers = self.queue.runs_ahead = self.gathers and self.transport is not None
+        self.queue.runs_ahead = self.queue.runs_ahead and self.transport is not None
 
     def suspend(self, now: float) -> Transport | None:
         """Keep nothing until the reader comes back; returns the transport, to be closed without the lock."""
@@ -239,23 +206,7 @@ class LinkSubscriber(Subscriber):
             self.pull()
         return bool(done)
 
-    def is_due(self, now: float, pause: float) -> bool:
-        """True when what waits should not wait for more: always, but on a transport where each sending costs.
-
-        To be asked after each message of a burst.
-        """
-        waiting = len(self.queue)
-        if waiting >= self._most or self.queue.lent >= LENT or not self.gathers:
-            return True
-        if waiting <= 1:
-            self._waits_since = now
-        return now - self._waits_since >= pause
-
-    def is_behind(self) -> bool:
-        """Never: what waits has a bound."""
-        return False
-
-    def _goes(self, batch: Batch, transport: Transport) -> Batch:
+    def _goes(self, batch: Batch) -> Batch:
         """Count what goes."""
         contents = batch[2]
         if contents:

@@ -29,18 +29,19 @@ from ....protocol.link_messages import (
     Report,
 )
 from ....protocol.message import Identity
-from ....protocol.session import ARRAYS
 from ....protocol.shown import shown
 from ....transport.counters import Counters
 from ....transport.lifelines import Lifeline
 from ....transport.loop import Loop
 from ....transport.wire import Protocol
-from ...interfaces import Connection, Replies, Request
+from ...server.call import Call
+from ...server.replies import Replies
+from ...server.unix_listener import UnixConnection
 from ..declared import Declared
 from ..retained import RetainedValues
 from .confirming import Answering
+from .inside import Inside
 from .link_subscriber import LinkSubscriber
-from .local import LocalReader
 from .looking import Looking
 from .mailbox_subscriber import MailboxSubscriber
 from .subscriber import Subscriber
@@ -100,7 +101,7 @@ class Linking:
         subscribers.on_end = self._on_end
         subscribers.on_pause = on_change
 
-    def answer(self, request: Request, message: object) -> None:
+    def answer(self, request: Call, message: object) -> None:
         """What a reader says.
 
         Raises:
@@ -112,9 +113,8 @@ class Linking:
         if isinstance(message, Open):
             self._on_open(request, owner, message)
         elif isinstance(message, Interests):
-            transport = "tcp" if request.connection is None else "unix"
             lets_wait = request.role is None or request.role >= Role.OPERATOR
-            self._tell(request, self._want(owner, message, transport, lets_wait))
+            self._tell(request, self._want(owner, message, request.caller.carrier.kind, lets_wait))
             if (subscriber := self._subscribers.links.get(message.link)) is not None:
                 subscriber.flush()  # what was kept for this process before it came
         elif isinstance(message, Report):
@@ -126,10 +126,10 @@ class Linking:
         else:
             raise RemoteProtocolError(f"no reader of a link says {shown(message, 100)}")
 
-    def _tell(self, request: Request, message: LinkMessage) -> None:
+    def _tell(self, request: Call, message: LinkMessage) -> None:
         self._replies.send(request, request.seal(message, "link"))
 
-    def hear(self, message: LinkMessage, reader: str, link: LocalReader) -> LinkMessage:
+    def hear(self, message: LinkMessage, reader: str, link: Inside) -> LinkMessage:
         """What a reader in this process says; returns the answer, errors as `answer`.
 
         Args:
@@ -152,10 +152,10 @@ class Linking:
 
     # --- opening -------------------------------------------------------------------------------------
 
-    def _open_here(self, message: Open, owner: Identity, link: LocalReader) -> Opened:
+    def _open_here(self, message: Open, owner: Identity, link: Inside) -> Opened:
         if message.name is not None:
             raise Refused("a mailbox keeps what was encoded: open it over unix or tcp")
-        subscriber = self._open(message, owner, True)
+        subscriber = self._open(message, owner)
         epoch, before = self._protocol.epoch, subscriber.transport
         if not isinstance(before, LocalTransport) or before.link is not link:
             transport = LocalTransport(
@@ -164,14 +164,11 @@ class Linking:
             self._subscribers.attach(subscriber, transport, message.received, bool)
         return Opened(epoch)
 
-    def _on_open(self, request: Request, owner: Identity, message: Open) -> None:
+    def _on_open(self, request: Call, owner: Identity, message: Open) -> None:
         link, received = message.link, message.received
-        connection = request.connection if message.transport == "unix" else None
-        if message.transport == "unix":
-            self._check_connection(connection, link)
-        arrays = bool(request.message.sequence & ARRAYS)
+        connection = self._connection(request, link) if message.transport == "unix" else None
         is_new = link not in self._subscribers.links
-        subscriber = self._open(message, owner, arrays)
+        subscriber = self._open(message, owner)
         tenure = subscriber.tenure if isinstance(subscriber, MailboxSubscriber) else 0
         tell = partial(self._tell, request, Opened(self._protocol.epoch, tenure))
         if connection is None:  # again, too: the answer that may be lost told losses, perhaps
@@ -186,14 +183,16 @@ class Linking:
                 raise self._short(subscriber, exc, is_new) from exc
             self._subscribers.attach(subscriber, unix, received, tell)
 
-    def _check_connection(self, connection: Connection | None, link: str) -> None:
-        if connection is None:
+    def _connection(self, request: Call, link: str) -> UnixConnection:
+        connection = request.caller.carrier
+        if not isinstance(connection, UnixConnection):
             raise Refused("a link over a Unix socket is opened on the connection that it will use")
         subscriber = self._subscribers.links.get(link)
         if connection.is_link and (subscriber is None or not _is_over(subscriber.transport, connection)):
             raise Refused("the connection is that of another link")
+        return connection
 
-    def _open(self, message: Open, owner: Identity, arrays: bool) -> Subscriber:
+    def _open(self, message: Open, owner: Identity) -> Subscriber:
         subscribers, link, name, then = self._subscribers, message.link, message.name, bool
         with subscribers.lock:
             subscriber = self._find(link, owner)
@@ -203,10 +202,10 @@ class Linking:
                 subscriber.queue.check(message.received)
                 subscriber.heard(time.monotonic())
             elif name is None:
-                subscriber = self._new(link, owner, arrays)
+                subscriber = self._new(link, owner)
             else:
                 subscribers.check_open()
-                subscriber, before = subscribers.mailboxes.open(link, owner, arrays, name, message.tenure)
+                subscriber, before = subscribers.mailboxes.open(link, owner, name, message.tenure)
                 subscribers.add(subscriber)
                 if before is not None:
                     then = subscribers.forget(before, "another process reads it now")
@@ -214,15 +213,12 @@ class Linking:
         self._looking.watch()
         return subscriber
 
-    def _new(self, link: str, owner: Identity, arrays: bool) -> Subscriber:
+    def _new(self, link: str, owner: Identity) -> Subscriber:
         subscribers = self._subscribers
-        links = subscribers.live()
-        of_key = [each for each in links if each.owner.key_id == owner.key_id]
-        by_key = len(of_key) >= limits.current.links // 2
-        crowd = of_key if by_key else links
-        if (by_key or len(links) >= limits.current.links) and not self._looking.make_room(crowd):
-            raise Refused(f"this {'key' if by_key else 'agent'} has {len(crowd)} links already")
-        subscriber = LinkSubscriber(link, owner, arrays, subscribers.lock, subscribers.ring, time.monotonic())
+        of_key = [each for each in subscribers.live() if each.owner.key_id == owner.key_id]
+        if len(of_key) >= limits.current.links and not self._looking.make_room(of_key):
+            raise Refused(f"this key has {len(of_key)} links already")
+        subscriber = LinkSubscriber(link, owner, subscribers.lock, subscribers.ring, time.monotonic())
         subscribers.add(subscriber)
         return subscriber
 
@@ -271,7 +267,7 @@ class Linking:
 
     # --- transports ----------------------------------------------------------------------------------
 
-    def _unix(self, subscriber: Subscriber, connection: Connection, request: Request) -> UnixTransport:
+    def _unix(self, subscriber: Subscriber, connection: UnixConnection, request: Call) -> UnixTransport:
         subscribers = self._subscribers
         limit = UNIX_MAIL_LIMIT
         if isinstance(subscriber, LinkSubscriber):  # a mailbox is kept for the next process
@@ -292,7 +288,7 @@ class Linking:
             self._subscribers.end(subscriber, reason)
         return Refused(f"{reason}; use tcp, or raise its limit of descriptors (ulimit -n)")
 
-    def _lost(self, subscriber: Subscriber, connection: Connection) -> None:
+    def _lost(self, subscriber: Subscriber, connection: UnixConnection) -> None:
         # The lifeline stays: the end of a process shows at its sockets before it shows there.
         if subscriber.ended:
             self._release(subscriber)
@@ -302,7 +298,7 @@ class Linking:
 
     # --- what readers tell ---------------------------------------------------------------------------
 
-    def _on_report(self, request: Request, owner: Identity, message: Report) -> None:
+    def _on_report(self, request: Call, owner: Identity, message: Report) -> None:
         request.oneway = not message.hold
         subscriber = self._open_one(message.link, owner)
         subscribers, hold = self._subscribers, message.hold
@@ -318,7 +314,7 @@ class Linking:
             self._tell(request, Notify(message.received + 1))
 
     def _poll(
-        self, subscriber: Subscriber, transport: PollTransport, request: Request, received: int, hold: float
+        self, subscriber: Subscriber, transport: PollTransport, request: Call, received: int, hold: float
     ) -> None:
         subscribers = self._subscribers
         with subscribers.lock:
@@ -375,7 +371,7 @@ class Linking:
             lifeline.close()
 
 
-def _is_over(transport: Transport | None, connection: Connection) -> bool:
+def _is_over(transport: Transport | None, connection: UnixConnection) -> bool:
     return isinstance(transport, UnixTransport) and transport.connection is connection
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ....protocol import buffers
+from ....protocol import serializers
 from ....protocol.errors import LocalProtocolError
 from ....protocol.lazily import Lazily
 from .encoding import Encoding
@@ -57,10 +57,9 @@ def lend(
 
 
 def _place(encoding: Encoding, published: Published, like: Array) -> Array:
-    """An array like another, in a frame of ``buffers`` where that is what readers get."""
-    if like.nbytes <= UNIX_LIMIT or not encoding.frames_arrays:
+    """An array like another, in the frame that readers get."""
+    if like.nbytes <= UNIX_LIMIT:
         return like
     allocate = partial(encoding.allocate, published) if encoding.shares else None
-    frame, (place,) = buffers.encode_around(like, allocate)
-    published.serializer, published.body = "buffers", frame
+    published.serializer, published.body, place = serializers.lay_out(like, allocate)
     return np.ndarray(like.shape, like.dtype, place)

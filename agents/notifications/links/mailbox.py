@@ -10,9 +10,6 @@
 The message is done with when all of them are. Subscriptions of the usual kind share one arrival, which is
 decoded once; any other one has its own. Of a message whose rows all go to one sink no arrivals are made: it
 waits until the publisher has confirmed all subscriptions, and goes there as columns.
-
-Contents in blocks are copied out before anything else, and the publisher is told soon: a block is on its way
-only, whatever becomes of the content.
 """
 
 from __future__ import annotations
@@ -23,23 +20,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from ....protocol.errors import ProtocolError
 from ....protocol.frames import Kind
 from ....protocol.link_messages import Body, Notify, Row, Run
-from ....protocol.notification import Notification, Receipt
-from ....protocol.peer import Peer
 from ....protocol.records import Opener
 from ....protocol.signing import Suite
-from ....shm.views import IN_TRANSIT
 from ....transport.counters import Counters
-from ....transport.descriptors import Starved
+from ....transport.peer import Peer
 from ....transport.wire import Protocol
+from ...notification import Notification, Receipt
 from ..columns import Burst, Sink
 from .arrivals import Arrival, HeldArrivals, Make
 from .intake import Decoded, Handed, Intake, OnNews
-from .reader_transports import Received
 from .reception import Call, Errand
 from .roster import LinkShare, Roster, Wanting
 from .together import Together
@@ -115,46 +109,11 @@ class MailboxIntake(Intake):
         self._pouring = threading.Lock()
         self._poured: list[tuple[Sink, Burst, list[_Part]]] = []
         self._news = partial(on_news, self)
-        self._copied = 0  # since the publisher was told at once
 
     def close(self) -> None:
         """See `Intake.close`; what waits for a confirmation was kept for the sink."""
         super().close()
         self._pour(early=len(self._roster) > 0)
-
-    # --- out of blocks -------------------------------------------------------------------------------
-
-    def take(self, received: Received) -> tuple[Call | None, list[Errand]]:
-        """See `Intake.take`."""
-        if received.fd >= 0:
-            self._map(received.notify.lent, received.fd)
-        found = super().take(Received(self._in_no_block(received.notify), received.key_id))
-        if self._copied:
-            half = self._copied >= IN_TRANSIT // 2
-            self._copied = 0 if half else self._copied
-            self._news(half)
-        return found
-
-    def _in_no_block(self, notify: Notify) -> Notify:
-        if not [row for run in notify.runs for row in run.rows if row.block]:
-            return notify
-        runs = [replace(run, rows=[self._copy(row) for row in run.rows]) for run in notify.runs]
-        return replace(notify, runs=runs)
-
-    def _copy(self, row: Row) -> Row:
-        """The same in no block.
-
-        Raises:
-            Starved: when it cannot be read here: a way without blocks will do.
-        """
-        if not row.block:
-            return row
-        try:
-            body = bytes(self._mapped.view(row.block, row.size, bool))
-        except ValueError as exc:
-            raise Starved(f"what {self.peer.endpoint} kept cannot be had from shared memory: {exc}") from exc
-        self._copied += 1
-        return replace(row, body=body, block=0, size=0)
 
     # --- for a sink ----------------------------------------------------------------------------------
 
@@ -192,11 +151,9 @@ class MailboxIntake(Intake):
 
     def _gather(self, sink: Sink, parts: list[_Part], key_id: str, done: Callable[[], object]) -> Call:
         """Everything goes to one sink, as columns."""
-        headers = self._opener.headers(*_columns(parts))
-        if headers is None:
-            parts = [found for part in parts if (found := self._sift(part)).rows]
-            headers = [self._opener.frames(*each)[0] for each in zip(*_columns(parts), strict=True)]
+        parts = [found for part in parts if (found := self._sift(part)).rows]
         topics, rows = _columns(parts)
+        headers = list(map(self._opener.header, topics, rows))
         if rows:
             peer = self.peer
             burst = Burst(
@@ -278,14 +235,14 @@ class MailboxIntake(Intake):
 
     def _make(
         self, topic: str, row: Row, body: Body, key_id: str, received_at: float,
-        lent: int = 0, trusts: bool = False, initial: bool = False,
+        trusts: bool = False, initial: bool = False,
     ) -> Notification:  # fmt: skip
         if row.signature[:1] == _SEALED:
             try:
                 body = self._open(self._opener.frames(topic, row)).content
             except ProtocolError as exc:
                 raise self._complain(topic, exc) from None
-        return super()._make(topic, row, body, key_id, received_at, lent, trusts, initial)
+        return super()._make(topic, row, body, key_id, received_at, trusts, initial)
 
 
 def _columns(parts: list[_Part]) -> tuple[list[str], list[Row]]:

@@ -8,9 +8,7 @@
     open    its name is opened by another process        ended; that one's subscriber has the queue
     open    closed by its reader, end of the publisher   ended
 
-What it keeps lies in no block. A large content is copied into one when it goes over a Unix socket, and the
-reader copies it out again before it says that it has it: so a mailbox has `IN_TRANSIT` blocks at most, of a
-ring that is not that of other readers, whatever becomes of its reader, and of what that is not done with.
+What it keeps lies in no block, and goes in the socket.
 """
 
 from __future__ import annotations
@@ -24,22 +22,21 @@ from ....delivery.keep_queue import KeepQueue
 from ....delivery.letters import Kept
 from ....delivery.policies import KEEP
 from ....protocol import limits
-from ....protocol.errors import Refused
-from ....protocol.link_messages import Body, Run
+from ....protocol.link_messages import Run
 from ....protocol.message import Identity
-from ....protocol.records import Record, Records, size_beside
+from ....protocol.records import Record, Records
 from ....protocol.shown import printable
 from ....shm.ring import Ring
-from .packing import MAIL_ROWS, Batch, MailPacking
+from .packing import Batch, MailPacking
 from .subscriber import Subscriber
 from .topics import Wanted
-from .transports import UNIX_LIMIT, Transport
-
-LARGEST = 32 << 20
-"""Bytes of a content that goes in a block; a larger one goes in the socket."""
 
 FETCHING = 0.25
 """Seconds since it was last heard for which a reader is taken to fetch on."""
+
+
+_BESIDE = 224
+"""Bytes of a record's frames beside content, topic and key, at most."""
 
 
 class MailboxSubscriber(Subscriber):
@@ -48,44 +45,34 @@ class MailboxSubscriber(Subscriber):
     Args:
         link: its id.
         owner: who opened it.
-        arrays: its reader reads ``buffers``.
         lock: of all subscribers.
-        ring: blocks for what mailboxes send.
-        shares: whether contents of a topic may lie in shared memory.
+        ring: blocks of the publisher, of which it has none.
         now: monotonic seconds.
         name: of the mailbox, empty for the process's own.
         tenure: of its reader.
         before: of the process from which this takes over; None without one.
         records: makes frames.
-        room: most topics and keys.
 
     Attributes:
         heard_at: when its reader was heard.
         said_at: when that said what it wants.
         signs: its rows have message id and signature.
-        asked: its reader waits for something, perhaps, and nobody is about to look what there is.
     """
 
     queue: KeepQueue[Record]
 
     def __init__(
-        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring,
-        shares: Callable[[str], bool], now: float, name: str, tenure: int, before: MailboxSubscriber | None,
-        records: Records, room: int,
+        self, link: str, owner: Identity, lock: threading.RLock, ring: Ring,
+        now: float, name: str, tenure: int, before: MailboxSubscriber | None, records: Records,
     ) -> None:  # fmt: skip
         queue = KeepQueue[Record]() if before is None else before.queue
-        self._in_transit: dict[int, int] = {}  # blocks, by the positions whose contents lie there
-        packing = MailPacking(queue, ring, self._in_transit)
-        super().__init__(link, owner, arrays, lock, ring, now, queue, packing)
+        super().__init__(link, owner, lock, ring, now, queue, MailPacking(queue, ring))
         self.queue = queue
         self.name = name
         self.tenure = tenure
         self.heard_at = self.said_at = now
         self.signs = before is not None and before.signs
-        self.asked = False
         self._records = records
-        self._room = room
-        self._shares = shares
         if before is not None:
             queue.hand_over()
         self._blocking: set[int] = set()
@@ -107,22 +94,6 @@ class MailboxSubscriber(Subscriber):
 
     # --- interests: with the lock --------------------------------------------------------------------
 
-    def check_room(self, wanted: Wanted) -> None:
-        """Judge one more interest.
-
-        Raises:
-            Refused: for one more topic or key than a mailbox may have.
-        """
-        index, topic = self.queue.index, wanted.topic
-        keys = (None,) if wanted.keys is None else wanted.keys
-        new = [key for key in keys if not index.has(topic, key)]
-        if new and len(index) + len(new) > self._room:
-            what = f"topic {topic!r}" if new == [None] else f"key {new[0]!r:.100} of topic {topic!r}"
-            raise Refused(
-                f"the mailbox of {self.reader[:40]} does not take {what}: it has as many topics and keys as "
-                "it may have"
-            )
-
     def follow(
         self, wanted: Wanted, lasts: dict[str, int], window: Callable[[Wanted, str], int | None]
     ) -> tuple[dict[str, int], int]:
@@ -130,7 +101,7 @@ class MailboxSubscriber(Subscriber):
         self.cease(wanted.number)
         number, policy = wanted.number, wanted.policy
         kept = self.queue.want(number, wanted.topic, policy, wanted.keys)
-        kept.who, kept.type = wanted.who, wanted.type
+        self.queue.name(kept, wanted.who, wanted.type)
         self._keep(wanted, kept)
         if policy.when_full == "block":
             self._blocking.add(number)
@@ -145,10 +116,6 @@ class MailboxSubscriber(Subscriber):
     def waits(self, topic: str) -> bool:
         """See `Subscriber.waits`."""
         return bool(self._blocking) and self.gets(topic)
-
-    def is_full(self, interest: Kept, key: str, size: int) -> bool:
-        """See `Subscriber.is_full`."""
-        return self.queue.has(interest) and bool(self.queue.full((interest,), key, size))
 
     def heard(self, now: float) -> None:
         """Its reader gave a sign of life."""
@@ -165,16 +132,12 @@ class MailboxSubscriber(Subscriber):
         """Keep a message that has its number, for its claims."""
         topic, key, size = record.topic, record.key, len(record.body)
         if self.signs:
-            size += size_beside(topic, key)
+            size += _BESIDE + len(topic) + 3 * len(key)
         self.queue.put(record, topic, key, record.number, size, claims, now)
 
     def fetches(self, now: float) -> bool:
         """Whether its reader fetches, or did a moment ago."""
         return now - self.heard_at < FETCHING
-
-    def is_behind(self, now: float) -> bool:
-        """Whether its reader fetches, and has fallen behind."""
-        return self.fetches(now) and self.queue.waiting > MAIL_ROWS
 
     @property
     def waiting(self) -> int:
@@ -190,75 +153,19 @@ class MailboxSubscriber(Subscriber):
 
     def acknowledged(self, received: int, upto: int, others: Iterable[int]) -> bool:
         """See `Subscriber.acknowledged`."""
-        done = self.queue.done(received, upto, others)
-        for position in [each for each in self._in_transit if each <= received]:
-            self._ring.end(self._in_transit.pop(position), self.link)
-        return bool(done)
-
-    # --- transports: with the lock -------------------------------------------------------------------------
-
-    def attach(self, transport: Transport, received: int) -> None:
-        """See `Subscriber.attach`."""
-        self._let_go()
-        super().attach(transport, received)
-
-    def lose_transport(self, transport: Transport, now: float) -> None:
-        """See `Subscriber.lose_transport`."""
-        super().lose_transport(transport, now)
-        if self.transport is None:
-            self._let_go()
-
-    def end(self, reason: str) -> Transport | None:
-        """See `Subscriber.end`."""
-        transport = super().end(reason)
-        self._let_go()
-        self.packing.begin()
-        return transport
-
-    def _let_go(self) -> None:
-        """Blocks that the reader may see are never written again; what it has not got goes in others."""
-        self._in_transit.clear()
-        self._ring.gone(self.link)
+        return bool(self.queue.done(received, upto, others))
 
     # --- sending: without the lock -------------------------------------------------------------------
 
-    def flush(self) -> None:
-        """See `Subscriber.flush`."""
-        if self.transport is not None and self.transport.ready:
-            self.asked = True  # before it looks, so that what is published meanwhile is not left lying
-        super().flush()
-
-    def _goes(self, batch: Batch, transport: Transport) -> Batch:
-        """Seal what goes, where its reader wants that, and place it where the transport takes it."""
+    def _goes(self, batch: Batch) -> Batch:
+        """Seal what goes, where its reader wants that."""
         notify, _, runs = batch
-        records: list[Record] = [record for run in runs for record in run.records]
-        if self.signs:
-            self._records.seal(records, self._lock)
         for topic, interests, some in runs:
+            for record in some if self.signs else ():
+                self._records.seal(record, self._lock)
             rows = [each.proven if self.signs else each.row for each in some]
             notify.runs.append(Run(topic, interests, rows))
-        body = notify.runs[0].rows[0].body if transport.blocks and len(records) == 1 else b""
-        if UNIX_LIMIT < len(body) <= LARGEST and self._shares(records[0].topic):
-            return self._placed(batch, transport, body)
         return batch
-
-    def _placed(self, batch: Batch, transport: Transport, body: Body) -> Batch:
-        """A message of one content in a block, when there is one."""
-        slot = self._ring.allocate(len(body))
-        if slot is None:
-            return batch
-        slot.buffer[:] = body
-        with self._lock:
-            if self.transport is not transport:  # and nothing goes
-                self._ring.abandon(slot)
-                return batch
-            self._ring.publish(slot, [self.link])
-            placed = self.packing.in_block(batch, slot.block)
-            if placed is batch:
-                self._ring.end(slot.block, self.link)
-            else:
-                self._in_transit[batch[0].first] = slot.block
-        return placed
 
     # --- for people ----------------------------------------------------------------------------------
 

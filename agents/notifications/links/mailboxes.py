@@ -15,7 +15,7 @@ meanwhile counts, too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
@@ -25,13 +25,8 @@ from ....protocol.errors import MailboxTaken, Refused
 from ....protocol.message import Identity
 from ....protocol.records import Record, Records
 from ....shm.ring import Ring
-from ....shm.views import IN_TRANSIT
 from .mailbox_subscriber import MailboxSubscriber
-from .roster import MAIL_SUBSCRIPTIONS
 from .subscriber import Subscriber
-
-BYTES = 256 << 20
-"""Of contents in blocks, on their way to all readers; further ones go in their sockets."""
 
 
 class Mailboxes:
@@ -40,24 +35,20 @@ class Mailboxes:
     Args:
         lock: of all links.
         links: all of them, by id.
-        shares: whether contents of a topic may lie in shared memory.
+        ring: blocks of the publisher.
         records: makes frames of what the agent publishes.
 
     Attributes:
-        ring: blocks for what is on its way to their readers.
         shared: as given to `share`.
     """
 
     def __init__(
-        self, lock: threading.RLock, links: Mapping[str, Subscriber], shares: Callable[[str], bool],
-        records: Records,
-    ) -> None:  # fmt: skip
-        self.ring = Ring(IN_TRANSIT * limits.current.mailboxes, BYTES)
+        self, lock: threading.RLock, links: Mapping[str, Subscriber], ring: Ring, records: Records
+    ) -> None:
+        self._ring = ring
         self._lock = lock
         self._links = links
-        self._shares = shares
         self._records = records
-        self._room = MAIL_SUBSCRIPTIONS
         self._named: dict[tuple[str, str], MailboxSubscriber] = {}
         self._tenures = self.shared = 0
 
@@ -66,7 +57,7 @@ class Mailboxes:
         return [each for each in self._links.values() if isinstance(each, MailboxSubscriber)]
 
     def open(
-        self, link: str, owner: Identity, arrays: bool, name: str, tenure: int
+        self, link: str, owner: Identity, name: str, tenure: int
     ) -> tuple[MailboxSubscriber, MailboxSubscriber | None]:
         """A new link to a mailbox; with the lock. Arguments as those of `MailboxSubscriber`.
 
@@ -86,20 +77,16 @@ class Mailboxes:
             )
         self._tenures += 1
         subscriber = MailboxSubscriber(
-            link, owner, arrays, self._lock, self.ring, self._shares, monotonic(), name, self._tenures,
-            before, self._records, self._room,
+            link, owner, self._lock, self._ring, monotonic(), name, self._tenures,
+            before, self._records,
         )  # fmt: skip
         if name:
             self._named[name, owner.key_id] = subscriber
         return subscriber, before
 
     def _check_room(self, owner: Identity) -> None:
-        found = self.all()
-        of_key = sum(each.owner.key_id == owner.key_id for each in found)
-        if len(found) >= limits.current.mailboxes or of_key >= limits.current.mailboxes // 2:
-            raise Refused(
-                "the mailbox was refused: its publisher has no room for one more, or for one more of this key"
-            )
+        if sum(each.owner.key_id == owner.key_id for each in self.all()) >= limits.current.mailboxes:
+            raise Refused("the mailbox was refused: its publisher has no room for one more of this key")
 
     def share(self, changes: int) -> None:
         """Share the bytes of each key among its mailboxes, those that ask for least first; with the lock.

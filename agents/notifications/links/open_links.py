@@ -28,12 +28,11 @@ from typing import Any
 
 from ....protocol.errors import CallTimeout, PolicyRefused, Refused, SubscriptionClosed
 from ....protocol.frames import PZC01
-from ....protocol.peer import Peer
 from ....transport.descriptors import Starved
+from ....transport.peer import Peer
 from ....transport.tables import Table
 from ....transport.threads import acquired
 from ....transport.wire import Protocol
-from ...interfaces import NewClient
 from ..subscription import Subscription
 from .link import Link
 
@@ -99,7 +98,6 @@ def _check(peer: Peer, subscription: Subscription, transport: str) -> None:
 
 
 def subscribe(
-    new_client: NewClient,
     protocol: Protocol,
     peer: Peer,
     subscription: Subscription,
@@ -109,7 +107,6 @@ def subscribe(
     """Put a subscription on a link to its publisher; returns when that has confirmed it.
 
     Args:
-        new_client: makes the client of a new link.
         protocol: of the agent that subscribes.
         peer: the publisher.
         subscription: new.
@@ -133,12 +130,12 @@ def subscribe(
         link = _table.fitting(key, transport)
         if link is None:
             try:
-                link = _open(new_client, protocol, peer, mailbox, transport, deadline)
+                link = _open(protocol, peer, mailbox, transport, deadline)
             except (Refused, Starved) as exc:
                 if transport != "auto" or type(exc) not in (Refused, Starved):
                     raise
                 logger.info("the link to %s goes over tcp: %s", peer.endpoint, exc)
-                link = _open(new_client, protocol, peer, mailbox, "tcp", deadline)
+                link = _open(protocol, peer, mailbox, "tcp", deadline)
     finally:
         opening.release()
     _table.of[subscription] = link
@@ -146,7 +143,7 @@ def subscribe(
         link.add(subscription, deadline)
     except SubscriptionClosed:  # the link ended at this moment, or the subscription
         if not subscription.closed:
-            subscribe(new_client, protocol, peer, subscription, transport, deadline)
+            subscribe(protocol, peer, subscription, transport, deadline)
     except BaseException:
         _table.of.pop(subscription, None)
         raise
@@ -156,10 +153,10 @@ def subscribe(
 
 
 def _open(
-    new_client: NewClient, protocol: Protocol, peer: Peer, mailbox: str | None, transport: str,
+    protocol: Protocol, peer: Peer, mailbox: str | None, transport: str,
     deadline: float,
 ) -> Link:  # fmt: skip
-    link = Link(new_client, protocol, peer, lambda link: _table.links.pop(link, None), mailbox)
+    link = Link(protocol, peer, lambda link: _table.links.pop(link, None), mailbox)
     link.start(transport, deadline)
     _table.links[link] = protocol.fingerprint
     return link

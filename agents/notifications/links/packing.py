@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
 from ....delivery.claim_queue import ClaimQueue
 from ....delivery.claims import Claim, Sent
 from ....protocol.link_messages import MAX_ITEMS, Ended, Loss, Notify, Row, Run
-from ....protocol.peer import MOST_TYPES
 from ....protocol.records import Record
 from ....shm.ring import Ring
-from ....shm.views import IN_TRANSIT, INTRODUCED
+from ....shm.views import INTRODUCED
+from ....transport.peer import MOST_TYPES
 from .published import Published
 from .transports import Transport
 
@@ -110,22 +108,7 @@ class Packing:
             if published.waited is not None:
                 hurry = True
         runs = runs_of(entries, rows, Run)
-        if self._queue.parts and not inside:
-            _say_once(runs, contents)
         return self._notify(entries[0].position, len(rows), runs, lent, hurry), fd, contents
-
-    def in_block(self, batch: Batch, block: int) -> Batch:
-        """A message of one content with that in a block; the same when no descriptor can be had."""
-        notify, fd, contents = batch
-        lent = 0
-        if not self._ring.knows(self._reader, block):
-            fd = self._introduce(block)
-            if fd < 0:
-                return batch
-            lent = block
-        [run], [row] = notify.runs, notify.runs[0].rows
-        rows = [replace(row, body=b"", block=block, size=len(row.body))]
-        return replace(notify, runs=[replace(run, rows=rows)], lent=lent), fd, contents
 
     def sign(self) -> Batch:
         """A message without notifications, as a sign of life."""
@@ -168,17 +151,10 @@ class MailPacking(Packing):
     Args:
         queue: of the reader.
         ring: blocks for what mailboxes send.
-        in_transit: what is on its way in blocks; nothing goes beside `IN_TRANSIT` of these.
     """
-
-    def __init__(self, queue: ClaimQueue[Any, Any], ring: Ring, in_transit: Sized) -> None:
-        super().__init__(queue, ring)
-        self._in_transit = in_transit
 
     def next(self, transport: Transport) -> Batch | None:
         """See `Packing.next`."""
-        if len(self._in_transit) >= IN_TRANSIT:
-            return None
         entries = self._queue.take(MAIL_ROWS, transport.limit, transport.blocks)
         if not entries:
             return None
@@ -200,20 +176,3 @@ def runs_of(
             runs.append(make(topic, list(map(_number_of, claims)), same))
         same.append(row)
     return runs
-
-
-def _say_once(runs: list[Run], contents: list[Published]) -> None:
-    """Leave out the rows of runs that are those of others."""
-    known: dict[int, tuple[int, int]] = {}  # by the first notification: which run, and where its rows begin
-    first = 0
-    for index, run in enumerate(runs):
-        size = len(run.rows)
-        like, start = known.setdefault(id(contents[first]), (index, first))
-        if (
-            like < index
-            and len(runs[like].rows) == size
-            and not any(row.block for row in run.rows)
-            and all(contents[start + at] is contents[first + at] for at in range(size))
-        ):
-            runs[index] = Run(run.topic, run.interests, [], like + 1)
-        first += size

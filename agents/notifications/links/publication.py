@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ....delivery.claims import Claim, Interest
-from ....delivery.letters import Kept
+from ....delivery.claims import Claim
 from ....protocol.frames import Buffer
 from ....protocol.link_messages import Body
 from ....protocol.records import Record
-from .gathering import Carrier
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .published import Published
@@ -23,23 +21,17 @@ class Route(Struct, frozen=True, eq=False):
 
     Attributes:
         subscribers: every link that wants it, or some of its keys; those that are suspended count it.
-        plain: each of them with what gets a message without a key.
         waits: the publisher may have to wait for one of them.
         remote: somebody needs a body.
         blocks: somebody reads blocks.
-        arrays: everybody reads ``buffers``.
         mailboxes: that get any message of it.
-        kept: each of them with what gets a message without a key.
     """
 
     subscribers: tuple[LinkSubscriber, ...] = ()
-    plain: tuple[tuple[LinkSubscriber, tuple[Interest, ...]], ...] = ()
     waits: bool = False
     remote: bool = False
     blocks: bool = False
-    arrays: bool = True
     mailboxes: tuple[MailboxSubscriber, ...] = ()
-    kept: tuple[tuple[MailboxSubscriber, tuple[Kept, ...]], ...] = ()
 
 
 NOWHERE = Route()
@@ -57,13 +49,10 @@ def route_of(
     ]
     return Route(
         subscribers,
-        tuple((subscriber, subscriber.queue.matching(topic, "")) for subscriber in subscribers),
         any(subscriber.waits(topic) for subscriber in (*subscribers, *mailboxes)),
         bool(remote),
         zero_copy and any(subscriber.takes_blocks for subscriber in remote),
-        all(subscriber.arrays for subscriber in remote),
         mailboxes,
-        tuple((mailbox, mailbox.queue.matching(topic, "")) for mailbox in mailboxes),
     )
 
 
@@ -74,9 +63,6 @@ class Publication(Struct, eq=False):
         published: what.
         since: monotonic seconds from which its wait counts.
         route: where it goes, when it was looked at last.
-        carriers: the links, and the broadcast where somebody listens to that.
-        mixed: it is broadcast, and goes to links or mailboxes as well.
-        large: its content does not wait for others.
         blocked: those whose window is full, each with its link.
         ack_wait: seconds to wait for links to be done with it; None for none.
         mail: serializer and content for mailboxes; None when none wants it.
@@ -89,9 +75,6 @@ class Publication(Struct, eq=False):
     published: Published
     since: float
     route: Route = NOWHERE
-    carriers: tuple[Carrier, ...] = ()
-    mixed: bool = False
-    large: bool = False
     blocked: tuple[tuple[Subscriber, Claim], ...] = ()
     ack_wait: float | None = None
     mail: tuple[str, Body] | None = None

@@ -39,14 +39,14 @@ from ....protocol.errors import (
 )  # fmt: skip
 from ....protocol.link_messages import LinkMessage, Notify, Open, Report
 from ....protocol.message import Message
-from ....protocol.peer import Peer
-from ....protocol.reply import Reply, accepted, reply_of
 from ....protocol.shown import shown
 from ....transport.descriptors import Starved
 from ....transport.loop import Loop
+from ....transport.peer import Peer
 from ....transport.threads import Future
 from ....transport.transport import Disconnected
-from ...interfaces import Client
+from ...client.client import Client
+from ...reply import Reply, accepted, reply_of
 from .reception import Reception
 
 SEND_TIMEOUT = REST_TIMEOUT = 4.0

@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from ....delivery.cursor import Gap
-from ....protocol.errors import PolicyRefused
 from ....protocol.link_messages import Command, Row
 from ..callbacks import start
 from ..columns import Sink
@@ -17,10 +16,6 @@ from ..shares import Come, Share
 from ..subscription import Subscription
 from .arrivals import Flow
 from .together import Together
-
-MAIL_SUBSCRIPTIONS = 1_000_000
-"""Topics and keys of one mailbox."""
-
 
 _MOST_KNOWN = 10_000
 
@@ -73,8 +68,6 @@ class MailboxShare(LinkShare):
 
     __slots__ = ()
 
-    bounded = False  # no more comes than the mailbox may have under way
-
     @property
     def special(self) -> bool:
         """Whether its arrivals are its own."""
@@ -107,10 +100,6 @@ class Wanting(NamedTuple):
     sink: Sink | None = None
 
 
-def _keys(share: LinkShare) -> int:
-    return 1 if share.command.keys is None else len(share.command.keys)
-
-
 def _wanting(shares: tuple[LinkShare, ...]) -> Wanting:
     windows = [each.window for each in shares if not each.subscription.policy.lossy]
     flow = Flow(max(1, min(windows) // 2) if windows else None)
@@ -136,7 +125,7 @@ class Roster:
         self._by_interest: dict[int, LinkShare] = {}
         self.known: dict[tuple[int, ...], Wanting] = {}
         self.sinks: dict[Subscription, Sink] = {}
-        self._keys = self.bound = 0
+        self.bound = 0
 
     def __len__(self) -> int:
         return len(self._of)
@@ -146,20 +135,10 @@ class Roster:
             return iter(list(self._of.values()))
 
     def add(self, share: LinkShare) -> None:
-        """One more.
-
-        Raises:
-            PolicyRefused: when a mailbox had more topics and keys then than any may have.
-        """
-        subscription, keys = share.subscription, _keys(share)
+        """One more."""
+        subscription = share.subscription
         with self._lock:
-            most = MAIL_SUBSCRIPTIONS
-            if isinstance(share, MailboxShare) and self._keys + keys > most:
-                raise PolicyRefused(
-                    f"a mailbox has at most {most} topics and keys, not {self._keys + keys}: ask for all keys"
-                )
             self._of[subscription] = self._by_interest[share.interest] = share
-            self._keys += keys
             self.bound = max(self.bound, subscription.policy.bound)
             if subscription.sink is not None:
                 self.sinks[subscription] = subscription.sink
@@ -170,7 +149,6 @@ class Roster:
             share = self._of.pop(subscription, None)
             if share is not None:
                 del self._by_interest[share.interest]
-                self._keys -= _keys(share)
                 self.sinks.pop(subscription, None)
                 self.known = {}
             return share

@@ -34,7 +34,6 @@ class Subscriber(ABC):
     Args:
         link: its id.
         owner: who opened it.
-        arrays: its reader reads ``buffers``.
         lock: of all subscribers.
         ring: blocks of the publisher.
         now: monotonic seconds.
@@ -52,18 +51,16 @@ class Subscriber(ABC):
     """
 
     def __init__(
-        self, link: str, owner: Identity, arrays: bool, lock: threading.RLock, ring: Ring, now: float,
+        self, link: str, owner: Identity, lock: threading.RLock, ring: Ring, now: float,
         queue: ClaimQueue[Any, Any], packing: Packing,
     ) -> None:  # fmt: skip
         self.link = link
         self.owner = owner
-        self.arrays = arrays
         self.transport: Transport | None = None
         self.was_reached = False
         self.wants: dict[int, Wanted | Claim] = {}
         self.applied = Applied(0)
         self._readers: dict[str, Counter[str]] = {}
-        self._keys = 0
         self.liveness = Liveness(now)
         self.ended = ""
         self.takes_blocks = False
@@ -90,15 +87,9 @@ class Subscriber(ABC):
 
     # --- interests: with the lock --------------------------------------------------------------------
 
-    @property
-    def size(self) -> int:
-        """Interests and keys."""
-        return len(self.wants) + self._keys
-
     def _keep(self, wanted: Wanted, held: Wanted | Claim) -> None:
         """Remember an interest, as its claim where it has one."""
         self.wants[wanted.number] = held
-        self._keys += len(wanted.keys or ())
         self._readers.setdefault(wanted.topic, Counter())[wanted.who or self.owner.agent] += 1
 
     @abstractmethod
@@ -122,7 +113,6 @@ class Subscriber(ABC):
         if wanted is None:
             return
         self.packing.ended.pop(number, None)
-        self._keys -= len(wanted.keys or ())
         readers, who = self._readers[wanted.topic], wanted.who or self.owner.agent
         readers[who] -= 1
         if not readers[who]:
@@ -170,10 +160,6 @@ class Subscriber(ABC):
     @abstractmethod
     def waits(self, topic: str) -> bool:
         """Whether whoever publishes in a topic may have to wait for it."""
-
-    @abstractmethod
-    def is_full(self, interest: Any, key: str, size: int) -> bool:
-        """Whether whoever publishes so many bytes about a key has to wait for an interest of it."""
 
     def readers(self, topic: str) -> set[str]:
         """The agents that have an interest in a topic, as in their marks; none while it is suspended."""
@@ -272,7 +258,7 @@ class Subscriber(ABC):
             if made is None:
                 return not len(self.queue)  # else it may not go now
             self.liveness.spoke(time.monotonic())
-        notify, fd, contents = self._goes(made, transport)
+        notify, fd, contents = self._goes(made)
         try:
             return transport.send(notify, fd, contents)
         finally:
@@ -280,7 +266,7 @@ class Subscriber(ABC):
                 os.close(fd)
 
     @abstractmethod
-    def _goes(self, batch: Batch, transport: Transport) -> Batch:
+    def _goes(self, batch: Batch) -> Batch:
         """What is about to go, as it is to go."""
 
     def _sign(self, transport: Transport) -> Batch:

@@ -6,7 +6,7 @@ both without any lock::
     admit      every reader that is waited for has a place in its window; else `wait`, and again
     has_room   once more, because others publish meanwhile
     commit     it gets its number and a place in each queue, in one moment
-    flush      what is ready is sent, as far as each transport takes it; that of a burst together
+    flush      what is ready is sent, as far as each transport takes it
 
 The state of all links belongs to one lock. Nobody holds it while user code runs, a socket is written, or
 memory is copied.
@@ -35,7 +35,6 @@ from ....transport.wire import Protocol
 from ..declared import Declared
 from .admission import Admission
 from .encoding import Encoding
-from .gathering import LOOK, PAUSE, BurstDetector, Carrier, FlushTimer
 from .link_subscriber import LinkSubscriber
 from .mailbox_subscriber import MailboxSubscriber
 from .mailboxes import Mailboxes
@@ -43,13 +42,6 @@ from .publication import Publication
 from .routes import SPARE, Routes
 from .subscriber import Subscriber
 from .transports import Transport
-
-_BURST_GATHERING = 500e-6
-"""Seconds that a message of a burst waits for others."""
-
-_MAIL_GATHERING = 0.02
-"""Seconds that an answer of a mailbox waits for more notifications."""
-
 
 logger = logging.getLogger("pzc.links")
 
@@ -70,14 +62,12 @@ class Subscribers:
         ring: blocks of the agent.
         links: those that are open, by id.
         routes: which of them a topic goes to.
-        bursts: of all topics together.
         on_end: told every link that has ended, and its transport.
         on_pause: called after a link was suspended, or came back from that.
         changed: on the lock, when there may be room.
         admission: waits for readers before something is published.
         mailboxes: those of the links that keep.
         on_topic: called with the lock when a topic is published for the first time.
-        pause: how whoever publishes gives way, for so many seconds.
     """
 
     def __init__(self, loop: Loop, protocol: Protocol, counters: Counters, records: Records) -> None:
@@ -90,7 +80,6 @@ class Subscribers:
         self.on_end: Callable[[Subscriber, Transport | None], object] = lambda _, __: None
         self.on_pause: Callable[[], object] = bool
         self.on_topic: Callable[[str], object] = bool
-        self.pause: Callable[[float], object] = time.sleep
         self.withdrawn: set[str] = set()
         self._loop = loop
         self._counters = counters
@@ -98,12 +87,9 @@ class Subscribers:
         self.routes = Routes(
             self.lock, self.links, self.numbers, self.ring, counters, self.changed.notify_all
         )
-        self.admission = Admission(loop, self.changed, self.encoding, counters, self._push)
-        self.mailboxes = Mailboxes(self.lock, self.links, self._shares, records)
+        self.admission = Admission(loop, self.changed, self.encoding, counters)
+        self.mailboxes = Mailboxes(self.lock, self.links, self.ring, records)
         self._closed = False
-        self.bursts = BurstDetector()
-        self._gathering = FlushTimer(loop, lambda: _BURST_GATHERING)
-        self._gathering_mail = FlushTimer(loop, lambda: _MAIL_GATHERING)
 
     # --- publishing ----------------------------------------------------------------------------------
 
@@ -130,15 +116,14 @@ class Subscribers:
             if self.mailboxes.shared != self.routes.changes:
                 self.mailboxes.share(self.routes.changes)
             record = publication.record = Record(topic, number, published.sent_ms, key, *mail)
-            for mailbox, kept in route.kept:
-                mailbox.post(record, mailbox.queue.matching(topic, key) if key else kept, since)
-        if route.plain or published.slot is not None:
-            took: list[LinkSubscriber] = []
-            for subscriber, claims in route.plain:
-                if key:
-                    claims = subscriber.queue.matching(topic, key)
-                if subscriber.post(published, claims):
-                    took.append(subscriber)
+            for mailbox in route.mailboxes:
+                mailbox.post(record, mailbox.queue.matching(topic, key), since)
+        if route.subscribers or published.slot is not None:
+            took = [
+                subscriber
+                for subscriber in route.subscribers
+                if subscriber.post(published, subscriber.queue.matching(topic, key))
+            ]
             if published.slot is not None:
                 self.ring.publish(
                     published.slot, [subscriber.link for subscriber in took if subscriber.takes_blocks]
@@ -176,61 +161,6 @@ class Subscribers:
             self.routes.renew()
         for subscriber in self.all():
             subscriber.beat(math.inf)
-
-    def flush(self, publication: Publication) -> None:
-        """Send what a publication queued: that of a burst together, and by others what is sealed for that."""
-        mailboxes, pushes = publication.route.mailboxes, bool(publication.carriers)
-        for mailbox in mailboxes:
-            if not mailbox.signs:
-                pushes = True
-            elif mailbox.asked:
-                mailbox.asked = False
-                (self._gathering if publication.large else self._gathering_mail).add(mailbox)
-        if not pushes:
-            return
-        burst, now = self.bursts.begin(publication.since), time.monotonic()
-        if burst and publication.mixed:
-            self._leave(publication.carriers, publication.large or not self.bursts.quick & LOOK - 1, now)
-        else:
-            for carrier in publication.carriers:
-                if not burst or carrier.is_due(now, _BURST_GATHERING):
-                    carrier.flush()
-                elif carrier not in self._gathering.senders:
-                    self._gathering.add(carrier)
-        for mailbox in mailboxes:
-            if mailbox.asked and not mailbox.signs:
-                if burst:
-                    mailbox.asked = False
-                    self._gathering.add(mailbox)
-                else:
-                    mailbox.flush()
-        self.bursts.returned = time.monotonic()
-
-    def _leave(self, carriers: Iterable[Carrier], look: bool, now: float) -> None:
-        """Leave what a burst queued to the I/O thread, where that can keep up; ``look`` whether it is due."""
-        gathering, pause = self._gathering, _BURST_GATHERING
-        for carrier in carriers:
-            if (look or not carrier.gathers) and carrier.is_due(now, pause):
-                if carrier.gathers and not carrier.is_behind():
-                    gathering.flush_soon(carrier)
-                else:
-                    carrier.flush()
-            elif carrier not in gathering.senders:
-                gathering.add(carrier)
-
-    def _push(self, publication: Publication, subscriber: Subscriber) -> None:
-        """Send what waits for a reader that is to make place."""
-        if self.bursts.on and publication.mixed:
-            self._gathering.flush_soon(subscriber)
-        else:
-            subscriber.flush()
-
-    def give_way(self, publication: Publication) -> None:
-        """Pause when others are to send, or a mailbox has a reader that fell behind; not the I/O thread."""
-        left = self.bursts.on and publication.mixed
-        if left or any(each.is_behind(publication.since) for each in publication.route.mailboxes):
-            self.pause(PAUSE)
-            self.bursts.returned = time.monotonic()
 
     def wait_until_done(self, publication: Publication) -> None:
         """Wait until the links that got it are done with it, or the time is over."""
@@ -353,9 +283,6 @@ class Subscribers:
             transport.close()
         self.on_end(subscriber, transport)
 
-    def _shares(self, topic: str) -> bool:
-        return self.encoding.shares and self.routes.about(topic).zero_copy
-
     def _make_room(self) -> bool:
         with self.lock:
             return any(subscriber.give_block() for subscriber in self.live())
@@ -375,11 +302,10 @@ class Subscribers:
         now = time.monotonic()
         with self.lock:
             links = [subscriber.statistics(now, self.numbers) for subscriber in self.live()]
-        ring, more = self.ring.statistics(), self.mailboxes.ring.statistics()
         leases = self.ring.leases()
         for link in links:
             link["leases"] = leases.get(link["link"], 0)
-        return {"links": links, "ring": {name: count + more[name] for name, count in ring.items()}}
+        return {"links": links, "ring": self.ring.statistics()}
 
     def close(self) -> None:
         """End every link, and every wait of a publication."""
@@ -389,4 +315,3 @@ class Subscribers:
         for subscriber in self.all():
             self.end(subscriber, "the publisher was stopped")
         self.ring.close()
-        self.mailboxes.ring.close()

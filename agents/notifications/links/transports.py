@@ -18,11 +18,11 @@ from typing import Protocol
 
 from ....protocol.link_codec import encode
 from ....protocol.link_messages import Notify
-from ....protocol.notification import Notification
 from ....transport.exchange import UnixExchange
 from ....transport.loop import Loop
-from ...interfaces import Request
-from .local import LocalReader
+from ...notification import Notification
+from ...server.call import Call
+from .inside import Inside
 from .published import Published
 
 UNIX_LIMIT = 1 << 16
@@ -92,10 +92,10 @@ class UnixTransport:
     blocks = True
 
     def __init__(
-        self, loop: Loop, request: Request, on_ready: Callable[[], object], exchange: UnixExchange,
+        self, loop: Loop, request: Call, on_ready: Callable[[], object], exchange: UnixExchange,
         limit: int = UNIX_LIMIT,
     ) -> None:  # fmt: skip
-        self.connection = request.connection
+        self.connection = request.caller.carrier
         self.limit = limit
         self._loop = loop
         self._opened = request.message
@@ -160,7 +160,7 @@ class PollTransport:
         self.until = 0.0
         self.watched = False
         self._lock = threading.Lock()
-        self._poll: Request | None = None
+        self._poll: Call | None = None
         self._following = 1
 
     @property
@@ -168,7 +168,7 @@ class PollTransport:
         """See `Transport.ready`."""
         return self._poll is not None
 
-    def wait(self, poll: Request, following: int) -> None:
+    def wait(self, poll: Call, following: int) -> None:
         """A poll came; the one before, if it still waits, is answered with nothing.
 
         Args:
@@ -214,7 +214,7 @@ class LocalTransport:
     ready = True
 
     def __init__(
-        self, link: LocalReader, publisher: str, name: str, epoch: int, key_id: str, partition: str,
+        self, link: Inside, publisher: str, name: str, epoch: int, key_id: str, partition: str,
         types: Mapping[str, str],
     ) -> None:  # fmt: skip
         self.link = link

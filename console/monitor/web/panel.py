@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from inspect import Parameter
 from typing import Any, NamedTuple
 
-from ....agents import About, declared
+from ....agents import About, declared, signature_of
 from ....protocol.paths import Path, text
 from ..live import range_of, unit_of
 from ..watched import short
@@ -47,30 +48,23 @@ class Argument(NamedTuple):
 
 def arguments_of(signature: str) -> list[Argument] | None:
     """The arguments that a signature tells; None for one that cannot be read."""
-    try:
-        (made,) = ast.parse(f"def f{signature}: pass").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    told = signature_of(signature)
+    if told is None:
         return None
-    if not isinstance(made, ast.FunctionDef):
-        return None
-    given = made.args
-    plain = [*given.posonlyargs, *given.args]
-    defaults: list[ast.expr | None] = [None] * (len(plain) - len(given.defaults)) + list(given.defaults)
-    found = [_argument(each, default) for each, default in zip(plain, defaults, strict=True)]
-    if given.vararg is not None:
-        found.append(_argument(given.vararg, None)._replace(name=f"*{given.vararg.arg}"))
-    found += [_argument(*each) for each in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
-    return found[:32]
+    given = [each for each in told.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    return [_argument(each) for each in given[:32]]
 
 
-def _argument(given: ast.arg, default: ast.expr | None) -> Argument:
-    kind = given.annotation
+def _argument(given: Parameter) -> Argument:
+    name = f"*{given.name}" if given.kind is given.VAR_POSITIONAL else given.name
+    shown = "" if given.annotation is given.empty else str(given.annotation)
+    kind = ast.parse(shown, mode="eval").body if shown.partition("[")[0].endswith("Literal") else None
     choices: tuple[str, ...] = ()
-    if isinstance(kind, ast.Subscript) and ast.unparse(kind.value).rpartition(".")[2] == "Literal":
+    if isinstance(kind, ast.Subscript):
         items = kind.slice.elts if isinstance(kind.slice, ast.Tuple) else [kind.slice]
         choices = tuple(ast.unparse(item) for item in items)
-    shown = "" if kind is None else ast.unparse(kind)
-    return Argument(given.arg, shown[:80], None if default is None else ast.unparse(default)[:80], choices)
+    default = None if given.default is given.empty else repr(given.default)[:80]
+    return Argument(name, shown[:80], default, choices)
 
 
 def panel_of(about: About, path: Path) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,7 +42,7 @@ def test_a_stopped_agent_has_given_its_endpoints_back(tmp_path: Path, transport:
                 rep, pub = agent.rep_endpoint, agent.pub_endpoint
 
 
-@pytest.mark.parametrize("serializer", ["pickle", "pickle2", "json", "msgpack", "buffers"])
+@pytest.mark.parametrize("serializer", ["pickle", "pickle2", "json", "msgpack"])
 @pytest.mark.parametrize("content", [np.arange(6).reshape(2, 3), np.zeros(100_000)], ids=["small", "large"])
 def test_an_array_is_content_like_any_other(serializer: str, content: np.ndarray) -> None:
     with Agent() as agent, Agent(protocol=Protocol(serializer=serializer)) as client:
@@ -230,11 +229,7 @@ def test_an_on_request_that_raises_is_answered_with_the_exception() -> None:
 
     with Failing() as agent, Agent() as client:
         _, action, (detail, trace) = client.request(agent.rep_endpoint, 7)
-    assert (action, detail["type"], pickle.loads(detail["encoded"]).args) == (
-        "raise",
-        "builtins.KeyError",
-        ("gone",),
-    )
+    assert (action, detail["type"], detail["text"]) == ("raise", "builtins.KeyError", "'gone'")
     assert "KeyError: 'gone'" in trace[-1]
 
 

@@ -29,6 +29,7 @@ from pzc import (
     close,
     drop,
     mailbox,
+    register_class,
 )
 
 from tests.contract.rigs import pizco
@@ -49,11 +50,11 @@ def trusting(name: str) -> Protocol:
     return Protocol(keyring=Keyring([Key(f"a long secret of the {name}", name, Role.ADMIN)]))
 
 
-class Trap(RuntimeError):
+@register_class
+class Trap:
     """Unpickled in full it makes a folder."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("a trap")
         self.path = path
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -100,7 +101,7 @@ def ask(endpoint: str, frames: list[Any]) -> list[bytes]:
 def test_a_pickle_that_is_addressed_to_nobody_runs_no_code(trap: Trap, signer: str) -> None:
     with Server(Instrument(None), protocol=ring("house")) as server:
         for content in (trap, {"pzc": "hello", "challenge": trap}, ("info", trap), ["ping", trap]):
-            ask(server.rep_endpoint, ring(signer).format("0" * 32, "", content))
+            ask(server.rep_endpoint, ring(signer).encode("0" * 32, "", content, serializer="pickle"))
     assert not trap.path.exists()
 
 
@@ -108,7 +109,8 @@ def test_a_pickle_that_is_addressed_to_nobody_runs_no_code(trap: Trap, signer: s
 def test_an_addressed_pickle_is_unpickled_in_full_from_an_operator_only(trap: Trap, signer: str) -> None:
     with Server(Instrument(None), protocol=ring("house")) as server:
         call = ("PSMessage", "exec", {"name": "echo", "args": (trap,), "kwargs": {}})
-        ask(server.rep_endpoint, ring(signer).encode("0" * 32, "", call, receiver=server.agent_id))
+        frames = ring(signer).encode("0" * 32, "", call, receiver=server.agent_id, serializer="pickle")
+        ask(server.rep_endpoint, frames)
     assert trap.path.exists() == (signer == "driver")
 
 
@@ -141,7 +143,8 @@ def test_an_observers_calls_run_no_code_by_any_way(
     trap: Trap, transport: str, use: Callable[[Any, Trap], None]
 ) -> None:
     with Server(Instrument(None), protocol=ring("house")) as server:
-        proxy = Proxy(server.rep_endpoint, protocol=ring("watcher"), transport=transport, timeout=TIMEOUT)
+        # It takes its own key for more than an observer's, so it sends pickles.
+        proxy = Proxy(server.rep_endpoint, protocol=trusting("watcher"), transport=transport, timeout=TIMEOUT)
         assert proxy.voltage == 1.0
         with pytest.raises(PzcError):
             use(proxy, trap)

@@ -24,7 +24,6 @@ from pzc import (
     Server,
     batch,
     discover,
-    register_class,
 )
 
 from tests.contract.rigs.coming import coming
@@ -190,26 +189,6 @@ class Asked:
 def test_a_method_knows_who_called_it() -> None:
     with held(Asked()) as proxy:
         assert len(proxy.who()) == 32
-
-
-class Reading:
-    """A class of the lab's own."""
-
-    def __init__(self, volts: float) -> None:
-        self.volts = volts
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reading) and other.volts == self.volts
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@pytest.mark.parametrize("serializer", ["json", "msgpack"])
-def test_a_registered_class_travels_in_json_and_msgpack(supply: Supply, serializer: str) -> None:
-    register_class(Reading, encode=lambda r: r.volts, decode=Reading)
-    protocol = Protocol(KEY, serializer)
-    with Server(supply, protocol=protocol) as server, Proxy(server.rep_endpoint, protocol=protocol) as psu:
-        assert psu.back(Reading(1.5)) == Reading(1.5)
 
 
 def test_a_name_carries_metadata() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import RemoteReference, register_class
+from pzc import RemoteReference, SerializeError, register_class
 
 from tests.contract.rigs.drivers import BOTH_CARRIERS, BOTH_KEYS, bench
 from tests.contract.rigs.supply import KEY, Mode, Supply, Tripped
@@ -105,10 +105,19 @@ class Trace:
         return len(self.points)
 
 
-@BOTH_KEYS
 @BOTH_CARRIERS
-def test_a_registered_class_is_copied(key: str, transport: str) -> None:
-    with bench(Supply(), key, transport) as psu:
+def test_a_registered_class_is_copied_with_a_key(transport: str) -> None:
+    with bench(Supply(), KEY, transport) as psu:
         back = psu.back(Trace([1.0, 2.0]))
         assert type(back) is Trace
         assert back.longest() == 2
+
+
+@BOTH_CARRIERS
+def test_a_registered_class_is_refused_without_a_key_and_told_what_to_do(transport: str) -> None:
+    with bench(Supply(), "", transport) as psu:
+        with pytest.raises(
+            SerializeError, match=r"^back: args\[0\]\.run\[1\] is of class .*\.Trace, .*PZC_KEY"
+        ):
+            psu.back({"run": [1, Trace([1.0])]})
+        assert psu.note() == 1

@@ -59,7 +59,7 @@ def test_attributes_properties_items_and_methods_work_as_if_local(both: tuple[Se
     assert (psu.calibration.get(9), psu.calibration.get(9, 1), psu.calibration.copy()) == (None, 1, {2: 4})
 
 
-@pytest.mark.parametrize("serializer", ["pickle", "pickle2", "json", "msgpack", "buffers"])
+@pytest.mark.parametrize("serializer", ["pickle", "pickle2", "json", "msgpack"])
 def test_calls_work_with_every_serializer(serializer: str) -> None:
     protocol = Protocol(KEY, serializer)
     with (

@@ -18,6 +18,7 @@ from tests.contract.rigs.failing import (
     RangeError,
     failure_of,
 )
+from tests.contract.rigs.supply import Tripped
 
 faulty = failing.faulty
 
@@ -46,6 +47,19 @@ def test_a_remote_cause_is_in_the_note(faulty: tuple[Faulty, Proxy]) -> None:
     error = ValueError("out of range")
     error.__cause__ = KeyError("the cause")
     assert "KeyError: 'the cause'" in failure_of(*faulty, error).__notes__[0]
+
+
+def test_a_cause_arrives_with_its_error(faulty: tuple[Faulty, Proxy]) -> None:
+    error = RuntimeError("no answer")
+    error.__cause__ = ValueError("port gone")
+    cause = failure_of(*faulty, error).__cause__
+    assert (type(cause), str(cause)) == (ValueError, "port gone")
+
+
+def test_a_group_of_errors_arrives_as_a_group(faulty: tuple[Faulty, Proxy]) -> None:
+    found = failure_of(*faulty, ExceptionGroup("two channels", [Tripped(1, 2.0), ValueError("x")]))
+    assert isinstance(found, ExceptionGroup)
+    assert [type(each) for each in found.exceptions] == [Tripped, ValueError]
 
 
 def test_remote_tracebacks_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

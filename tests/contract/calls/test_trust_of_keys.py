@@ -272,7 +272,7 @@ def test_the_calls_of_one_key_make_no_result_of_another_forgotten(
 
 def test_the_mailboxes_of_one_key_leave_room_for_another(signed_by: Callable[[str], Protocol]) -> None:
     with (
-        Timings(mailboxes=2),
+        Timings(mailboxes=1),
         Agent(protocol=signed_by("admin"), discovery=False) as publisher,
         Agent(protocol=signed_by("guest"), discovery=False) as guest,
         Agent(protocol=signed_by("alice"), discovery=False) as alice,
@@ -287,7 +287,7 @@ def test_the_mailboxes_of_one_key_leave_room_for_another(signed_by: Callable[[st
 
 def test_the_links_of_one_key_leave_room_for_another(signed_by: Callable[[str], Protocol]) -> None:
     with (
-        Timings(links=2),
+        Timings(links=1),
         Agent(protocol=signed_by("admin"), discovery=False) as publisher,
         Agent(protocol=signed_by("guest"), discovery=False) as guest,
         Agent(protocol=signed_by("alice"), discovery=False) as alice,

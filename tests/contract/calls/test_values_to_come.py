@@ -77,12 +77,6 @@ class Meter:
     def scan(self, on_point: Any) -> None:
         on_point(1.0)
 
-    def fail(self) -> None:
-        raise ExceptionGroup("two channels", [Tripped(1, 2.0)])
-
-    def fail_because(self) -> None:
-        raise RuntimeError("no answer") from ValueError("port gone")
-
 
 class Unpickled:
     """Remembers the thread that unpickled it last."""
@@ -214,13 +208,6 @@ def test_awaited_idempotent_calls_share_threads() -> None:
         assert asyncio.run(main(server.rep_endpoint)) <= 16
 
 
-@pytest.mark.xfail(reason="a group that cannot be unpickled becomes a RemoteError")
-def test_a_group_of_errors_arrives_as_a_group() -> None:
-    with served(Meter()) as (_, meter), pytest.raises(ExceptionGroup) as found:
-        meter.fail()
-    assert [str(each) for each in found.value.exceptions] == ["channel 1 tripped at 2.0 V"]
-
-
 @pytest.mark.xfail(reason="its constructor takes other arguments than it keeps")
 def test_an_exception_of_two_arguments_arrives_as_a_value() -> None:
     class Holder:
@@ -229,10 +216,3 @@ def test_an_exception_of_two_arguments_arrives_as_a_value() -> None:
 
     with served(Holder()) as (_, holder):
         assert holder.last().channel == 1
-
-
-@pytest.mark.xfail(reason="a cause is told in the note only")
-def test_a_cause_arrives_with_its_error() -> None:
-    with served(Meter()) as (_, meter), pytest.raises(RuntimeError, match="no answer") as found:
-        meter.fail_because()
-    assert isinstance(found.value.__cause__, ValueError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -232,22 +233,23 @@ def test_an_older_one_makes_room_in_an_inbox_for_the_newest(agents: tuple[Agent,
 
 
 @contextmanager
-def _publisher(serializer: str) -> Iterator[Agent]:
+def _publisher(serializer: str, content: object) -> Iterator[Agent]:
     with Agent(protocol=Protocol(KEY, serializer)) as publisher:
         publisher.advertise("t", keep_last=True)
-        publisher.publish("t", {"a": 1})
+        publisher.publish("t", content)
         yield publisher
 
 
-@pytest.mark.parametrize("serializer", ["json", "msgpack", "buffers", "pickle2"])
+@pytest.mark.parametrize("serializer", ["json", "msgpack", "pickle2"])
 def test_every_serializer_can_be_kept(serializer: str) -> None:
-    with _publisher(serializer) as publisher, Agent(protocol=Protocol(KEY)) as reader:
+    with _publisher(serializer, {"a": 1}) as publisher, Agent(protocol=Protocol(KEY)) as reader:
         found = reader.subscribe(publisher.rep_endpoint, "t", initial=True).recv(TIMEOUT)
         assert found.content == {"a": 1}
 
 
 def test_an_agent_that_never_unpickles_does_not_begin_with_a_pickle() -> None:
-    with _publisher("pickle") as publisher, Agent(protocol=Protocol(KEY, "json")) as reader:
+    pattern = re.compile("x")  # which nothing but a pickle can hold
+    with _publisher("pickle", pattern) as publisher, Agent(protocol=Protocol(KEY, "json")) as reader:
         subscription = reader.subscribe(publisher.rep_endpoint, "t", initial=True)
         assert [(gap.first, gap.last) for gap in subscription.gaps] == [(1, 1)]
         (told,) = reader.statistics()["subscriptions"]

@@ -11,6 +11,7 @@ from pzc import (
     ConfigError,
     LocalProtocolError,
     Policy,
+    Refused,
     Subscription,
     block,
     drop,
@@ -195,3 +196,39 @@ def test_an_argument_of_the_wrong_kind_is_told_by_name(wrong: dict[str, Any], pu
     with Agent(discovery=False) as agent:
         with pytest.raises(ConfigError, match="policy=" if name == "fallback" else f"{name}="):
             agent.subscribe(**arguments)
+
+
+# --- what a publisher keeps for a subscription ------------------------------------------------------------
+
+AT_PUBLISHER = pytest.mark.parametrize(
+    "way", [(block(), "unix"), (block(), "tcp"), (mailbox(), None)], indirect=True, ids=str
+)
+
+
+def long_keys(number: int, length: int = 2000) -> list[str]:
+    return [f"{each:0{length}}" for each in range(number)]
+
+
+@AT_PUBLISHER
+def test_the_keys_of_one_subscription_have_a_mebibyte_of_text(way: dict[str, Any]) -> None:
+    with publisher_and_reader() as (publisher, agent):
+        subscription = agent.subscribe(publisher.rep_endpoint, "t", key=long_keys(500), **way)
+        with pytest.raises(Refused, match="1048576 bytes, not 1200000"):
+            agent.subscribe(publisher.rep_endpoint, "t", key=long_keys(600), **way)
+        publish(publisher, "no", *long_keys(1))
+        assert subscription.recv(TIMEOUT).content == 1
+
+
+@AT_PUBLISHER
+def test_all_that_one_key_subscribes_to_has_a_bound_in_bytes(way: dict[str, Any]) -> None:
+    with publisher_and_reader() as (publisher, agent):
+        keys = long_keys(500, 2048)
+
+        def ask(topic: object) -> Subscription:
+            return agent.subscribe(publisher.rep_endpoint, str(topic), key=keys, **way)
+
+        made = [ask(number) for number in range(60)]
+        with pytest.raises(Refused, match="no room: the topics and keys"):
+            made += [ask(number) for number in range(60, 70)]
+        made[0].close()
+        assert ask("again")

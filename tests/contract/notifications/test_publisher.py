@@ -266,11 +266,10 @@ class Slow:
         return list, ()
 
 
-def test_nobody_waits_for_what_somebody_else_makes_ready_to_be_broadcast(
-    publisher: Agent, reader: Agent
-) -> None:
+def test_nobody_waits_for_what_somebody_else_makes_ready_to_be_broadcast() -> None:
     inbox = Inbox()
-    for topic in ("t", "u"):
-        reader.subscribe(publisher.rep_endpoint, topic, inbox, transport="tcp")
-    publisher.publish("t", Slow(lambda: publisher.publish("u", 1)))
-    assert inbox.contents(2) == [1, []]
+    with Agent(protocol=Protocol(KEY)) as publisher, Agent(protocol=Protocol(KEY)) as reader:
+        for topic in ("t", "u"):
+            reader.subscribe(publisher.rep_endpoint, topic, inbox, transport="tcp")
+        publisher.publish("t", Slow(lambda: publisher.publish("u", 1)))
+        assert inbox.contents(2) == [1, []]

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -70,6 +71,12 @@ def refused(reason: str, serializer: str, content: bytes, error: str = "DecodeEr
     return Hostile(error, reason, serializer, content)
 
 
+def array(size: int) -> bytes:
+    """An array of so many zeros, as an agent publishes it."""
+    parts = msgspec.msgpack.encode(["array", ["|u1", [size], "C", bytes(size)]])
+    return msgspec.msgpack.encode(msgspec.msgpack.Ext(1, parts))
+
+
 def odd(error: str | None, reason: str, **columns: Any) -> Hostile:
     return Hostile(error, reason, columns=columns)
 
@@ -77,13 +84,13 @@ def odd(error: str | None, reason: str, **columns: Any) -> Hostile:
 KINDS = {
     "nested lists": refused("recursion", "json", b"[" * DEEP + b"]" * DEEP),
     "nested tables": refused("recursion", "json", b'{"a":' * DEEP + b"1" + b"}" * DEEP),
-    "nested in MessagePack": refused("recursion", "msgpack", b"\x91" * DEEP + b"\xc0"),
+    "nested in MessagePack": refused("100 deep", "msgpack", b"\x91" * DEEP + b"\xc0"),
     "nested in a pickle": refused("nested", "pickle", b"\x80\x02" + b"]" * DEEP + b"a" * (DEEP - 1) + b"."),
-    "nested tuples": refused("nested", "pickle", b"\x80\x02)" + b"\x85" * DEEP + b"."),
+    "nested tuples": refused("4096 tuples", "pickle", b"\x80\x02)" + b"\x85" * DEEP + b"."),
     "deeper than tables take": refused("64 containers", "json", b"[" * 65 + b"]" * 65),
     "as deep as tables take": Hostile(None, "", "json", b"[" * 64 + b"]" * 64),
     "huge content": refused("67108864", "json", b'"' + b"a" * (64 * MIB) + b'"'),
-    "large array": Hostile(None, "", "pickle", pickle.dumps(np.zeros(4 * MIB, np.uint8))),
+    "large array": Hostile(None, "", "msgpack", array(4 * MIB)),
     "many elements": refused("1000000 elements", "json", b"[" + b"0," * 1_000_000 + b"0]"),
     "many keys": refused(
         "1000000 elements", "json", b"{" + b",".join(b'"%d":0' % n for n in range(500_001)) + b"}"
@@ -92,8 +99,8 @@ KINDS = {
     "much JSON": refused("characters", "json", b"[" + b"123456789," * 600_000 + b"0]"),
     "one text shared often": refused("unfolded", "pickle", pickle.dumps(["x" * 100_000] * 20_000)),
     "one list shared often": refused("", "pickle", pickle.dumps([[[0] * 2000] * 2000] * 2000)),
-    "claims more than there is": refused("truncated", "msgpack", b"\xdd\xff\xff\xff\xff"),
-    "claims a large array": refused("", "buffers", b"\xff" * 100),
+    "claims more than there is": refused("1048576 items", "msgpack", b"\xdd\xff\xff\xff\xff"),
+    "claims a large array": refused("", "arrays", b"\xff" * 100),
     "whole number of many digits": refused("4300", "json", b"1" * 1_000_000),
     "no text": refused("utf-8", "json", b'"\xff\xfe"'),
     "nothing": refused("", "json", b""),
@@ -102,11 +109,15 @@ KINDS = {
     "a function": refused(
         "", "pickle", b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R.", "SerializerRefused"
     ),
+    "an array in a pickle": refused("numpy", "pickle", pickle.dumps(np.zeros(3)), "SerializerRefused"),
     "an endless range": refused(
-        "", "pickle", b"\x80\x03cbuiltins\nrange\nK\x00\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x01\x87R."
+        "builtins.range",
+        "pickle",
+        b"\x80\x03cbuiltins\nrange\nK\x00\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x01\x87R.",
+        "SerializerRefused",
     ),
     "keys of one hash": refused(
-        "", "pickle", pickle.dumps(dict.fromkeys(n * ((1 << 61) - 1) for n in range(1000)))
+        "large integers", "pickle", pickle.dumps(dict.fromkeys(n * ((1 << 61) - 1) for n in range(5000)))
     ),
     "unknown serializer": refused("yaml", "yaml", b"1", "SerializerRefused"),
     "serializer of links": refused("", "link", b"\xc1"),

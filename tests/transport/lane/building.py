@@ -12,7 +12,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "transport" / "lane.c"
-PROVER = ROOT / "transport" / "prover.c"
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 SANITIZED = [
     "-g",

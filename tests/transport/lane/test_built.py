@@ -12,7 +12,6 @@ import pytest
 from pzc.transport import compiled as chosen
 
 from tests.transport.lane.building import (
-    PROVER,
     ROOT,
     SANITIZED,
     SOURCE,
@@ -38,9 +37,8 @@ def test_where_a_compiler_is_the_lane_was_built_with_the_package() -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("source", [SOURCE, PROVER])
-def test_it_builds_without_a_warning(compiler: str, source: Path, tmp_path: Path) -> None:
-    compiled(compiler, source, tmp_path / "built.so", "-O2", "-fPIC", "-shared")
+def test_it_builds_without_a_warning(compiler: str, tmp_path: Path) -> None:
+    compiled(compiler, SOURCE, tmp_path / "built.so", "-O2", "-fPIC", "-shared")
 
 
 def python(code: str, **variables: str) -> str:
@@ -71,15 +69,13 @@ def test_without_it_the_package_says_so() -> None:
 @pytest.mark.timeout(300)
 def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path: Path) -> None:
     lane = compiled("gcc", SOURCE, tmp_path / "_lane.so", "-fPIC", "-shared", *SANITIZED)
-    prover = compiled("gcc", PROVER, tmp_path / "_prover.so", "-fPIC", "-shared", *SANITIZED)
-    tests = [f"tests/transport/lane/test_{name}.py" for name in ("conformance", "forgeries", "prover")]
+    tests = [f"tests/transport/lane/test_{name}.py" for name in ("conformance", "forgeries")]
     libraries = [runtime("gcc", "libasan.so"), runtime("gcc", "libubsan.so")]
     result = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *tests],
         cwd=ROOT,
         env=environment(
             LANE_UNDER_TEST=str(lane),
-            PROVER_UNDER_TEST=str(prover),
             LD_PRELOAD=" ".join(libraries),
             ASAN_OPTIONS="detect_leaks=0",
             PYTHONMALLOC="malloc",
