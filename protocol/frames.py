@@ -127,7 +127,7 @@ def close_header(opening: bytes, sequence: int | str, key: str) -> bytes:
     """Complete the opening of a PZC01 header; arguments and errors as `format_header`."""
     if isinstance(sequence, int) and not 0 <= sequence <= MAX_SEQUENCE:
         raise LocalProtocolError(f"sequence {sequence} is not between 0 and {MAX_SEQUENCE}")
-    header = opening + f"{sequence}+{_quoted(key) if key else ''}".encode()
+    header = opening + f"{sequence}+{quoted(key) if key else ''}".encode()
     if len(header) > MAX_HEADER:
         raise _too_long(header)
     return header
@@ -158,7 +158,8 @@ def format_msgid(msgid: str) -> bytes:
         raise LocalProtocolError(f"message id cannot be written as UTF-8: {exc.reason}") from None
 
 
-def _quoted(key: str) -> str:
+def quoted(key: str) -> str:
+    """A key as it stands in a header; LocalProtocolError for half of a surrogate pair."""
     try:
         return quote(key, safe="")
     except UnicodeEncodeError as exc:

@@ -8,9 +8,7 @@ are; the rows of a mailbox leave out what both ends can make again::
     1 serializer as it is
     2 content    the body; encrypted when the suite does that
     3 message id ``msgid``, of the time of sending and the sender's epoch
-    4 signature  ``signature``
-
-Whoever reads records trusts the line that they came over: `Opener` verifies no signature.
+    4 signature  ``signature``, which `Opener` does not verify
 """
 
 from __future__ import annotations

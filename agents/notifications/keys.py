@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from typing import cast
 
 from ...protocol.errors import ConfigError, LocalProtocolError
-from ...protocol.frames import MAX_HEADER, PZC00, open_header
+from ...protocol.frames import MAX_HEADER, quoted
 
 Keys = str | frozenset[str] | None
 """What is wanted, as `checked`."""
@@ -53,7 +53,7 @@ def check_topic(topic: object) -> str:
     """
     if not isinstance(topic, str):
         raise LocalProtocolError(f"nothing can be published as topic {topic!r:.60}")
-    open_header(PZC00, "", topic)
+    quoted("" if topic.isascii() else topic)  # which refuses what is no UTF-8
     return topic
 
 
@@ -67,5 +67,5 @@ def check_key(key: object) -> str:
         raise LocalProtocolError(f"{key!r:.100} of type {type(key).__name__} is no key: expected a string")
     if len(key) > MAX_HEADER:
         raise LocalProtocolError(f"the key {key!r:.60} has {len(key)} characters, the limit is {MAX_HEADER}")
-    open_header(PZC00, "", key)
+    quoted("" if key.isascii() else key)
     return key if type(key) is str else str.__str__(key)
