@@ -161,9 +161,9 @@ def calls_of(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     Raises:
         RemoteProtocolError: when it is no batch.
     """
-    told = options.get("calls")
-    calls = as_list(told)
-    if not isinstance(told, list | tuple) or len(calls) > BATCH_CALLS:
+    sent = options.get("calls")
+    calls = as_list(sent)
+    if not isinstance(sent, list | tuple) or len(calls) > BATCH_CALLS:
         raise RemoteProtocolError(f"a batch has a list of at most {BATCH_CALLS} calls")
     found: list[tuple[str, dict[str, Any]]] = []
     for call in calls:

@@ -39,11 +39,11 @@ _TELL = 5.0
 """Seconds in which somebody is told what nobody waits for."""
 
 LOOK_FOR = 3.0
-"""Seconds that a name is waited for which nobody answers to."""
+"""Seconds to wait for a name that no agent answers to."""
 
 
 class Found(NamedTuple):
-    """Where somebody is, who that is, and the seconds that are left of those given."""
+    """Endpoint and identity of a peer, and the seconds that remain of the timeout."""
 
     place: Place
     peer: Peer
@@ -140,7 +140,7 @@ class Client(Exchanges):
         return reply_of(message, answer)
 
     def submit(self, entry: Pending) -> None:
-        """Send what nobody waits for now; AgentClosed when the agent was stopped."""
+        """Send a call that is not awaited now; AgentClosed when the agent was stopped."""
         self._pipelines.of(entry.peer).submit(entry)
 
     def submit_to(self, peer: Peer, content: object, timeout: float) -> Future[Reply]:

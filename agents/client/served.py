@@ -99,7 +99,7 @@ class ServedObject:
         Raises:
             Exception: what the remote member raised.
             CallTimeout: no reply in time.
-            PeerLost: nobody answers there, or the connection broke during the call.
+            PeerLost: no agent answers there, or the connection broke during the call.
             AgentClosed: after `close`, also when that came during the call, and when the agent was stopped.
             SignatureError, ProtocolError, SerializeError, Refused: see the tree.
         """
@@ -185,7 +185,7 @@ class ServedObject:
         return repeated(once, seconds, client.closed)
 
     def _submit(self, action: str, options: dict[str, Any], terms: Terms) -> Pending:
-        timeout, _, _, detached, oneway, _ = terms  # what it keeps is let go behind it, the same way
+        timeout, _, _, detached, oneway, _ = terms  # handles in it are released in the same order
         seconds = self.timeout if timeout is None else timeout
         peer = self.client.known(self.endpoint) or self.peer  # as last met
         content = (PS, action, options)

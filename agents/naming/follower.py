@@ -92,12 +92,12 @@ class Follower:
 
 
 def follow(names: Naming, target: str, place: Place, move: Callable[[str, str], object]) -> Follower | None:
-    """Tell somebody whenever the agent of a name is at another endpoint; None for one that stays.
+    """Report each move of a named agent to another endpoint; None for one that stays.
 
     Args:
         names: knows where the name is.
         target: the name.
-        place: where it is now, as `Naming.resolve` told.
+        place: where it is now, from `Naming.resolve`.
         move: called with the endpoint that was used and the new one, in a helper thread; again after a
             PzcError.
     """

@@ -58,7 +58,7 @@ MEET_TIMEOUT = 1.0
 
 
 class Registrant(Protocol):
-    """The `Participant` that a registry hears of, and tells; in the I/O thread, without waiting."""
+    """The `Participant` that exchanges records with a registry; in the I/O thread, without waiting."""
 
     process: bytes
 

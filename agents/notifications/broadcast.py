@@ -1,8 +1,8 @@
 """Broadcast: the PUB endpoint of an agent, an XPUB socket, so that it knows who listens.
 
-What waits is sealed and sent by the I/O thread. Whoever publishes never waits for a reader: what one does not
+What waits is sealed and sent by the I/O thread. A publisher never waits for a reader: what one does not
 take is dropped for it at the high-water mark, which counts messages, and counted by it. Each dialect is
-emitted only while a filter asks for it. Behind what was sent the `Heartbeat` tells how far each topic is.
+emitted only while a filter asks for it. After that the `Heartbeat` sends the last number of each topic.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Broadcast:
 
     def close(self) -> None:
         """Tell how far each topic is, and close the socket; I/O thread."""
-        self._sending.send_all()  # first: what is sent is told of
+        self._sending.send_all()  # first, because the heartbeat sends its numbers
         self._heartbeat.close()
         self._sending.close()
         watch, self._watch = self._watch, None

@@ -255,7 +255,7 @@ class HeldArrivals:
     def lend(self, number: int) -> bool:
         """Whether a content without a window may be looked at where it lies; False: another one is.
 
-        It is one at a time, so that whoever keeps it goes on getting others, in copies.
+        It is one at a time; while a reader keeps it, further ones arrive as copies.
         """
         with self.lock:
             if not self.lent:
@@ -263,7 +263,7 @@ class HeldArrivals:
             return self.lent == number
 
     def copied(self, number: int) -> None:
-        """The content of one without a window is no longer in its block: done, unless somebody waits for it.
+        """The content of one without a window has left its block: done, unless its publisher waits for it.
 
         Of those that are waited for only the last one stays, or they would take all blocks of a reader.
         """
