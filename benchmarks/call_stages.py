@@ -27,7 +27,7 @@ from pzc.protocol.keyring import Key, Keyring
 from pzc.protocol.message import Message
 from pzc.protocol.session import ARRAYS, Party, Session
 from pzc.transport.compiled import LANE
-from pzc.transport.stream import Stream
+from pzc.transport.link_stream import LinkStream
 
 from benchmarks.call_cases import CASES, Effort
 from benchmarks.children import (
@@ -93,7 +93,7 @@ def _stages(both: Both, proxy: Proxy) -> Iterator[Stage]:
     if both.result(reply)[2] != 3 or proxy.add(1, 2) != 3:
         raise WrongResult("the answer is not 3")
     ends, data = socket.socketpair(), b"".join(frames)
-    streams, never = [Stream(end) for end in socket.socketpair()], threading.Event()
+    streams, never = [LinkStream(end) for end in socket.socketpair()], threading.Event()
 
     def cross() -> None:
         ends[0].sendall(data)

@@ -194,13 +194,14 @@ def glossary_of(page: str) -> set[str]:
     }
 
 
-def lines(root: Path, folder: str, suffixes: Iterable[str] = CODE) -> int:
-    """Lines of the tracked files of a folder that have one of the suffixes."""
+def lines(root: Path, folder: str, suffixes: Iterable[str] = CODE, without: Iterable[str] = ()) -> int:
+    """Lines of the tracked files of a folder, or of one file, that have one of the suffixes, but for some files."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", folder],
         cwd=root, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    paths = {root / name for name in listed.stdout.split("\0") if Path(name).suffix in set(suffixes)}
+    names = set(listed.stdout.split("\0")) - set(without)
+    paths = {root / name for name in names if Path(name).suffix in set(suffixes)}
     return sum(path.read_bytes().count(b"\n") for path in paths if path.is_file())
 
 

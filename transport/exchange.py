@@ -20,8 +20,8 @@ from ..protocol.errors import ProtocolError
 from ..protocol.frames import Buffer
 from ..protocol.message import Message
 from ..protocol.session import Session
+from .link_stream import LinkStream
 from .pipe import Pipe
-from .stream import Stream
 from .transport import Transport
 
 
@@ -195,7 +195,7 @@ class UnixExchange(Exchange):
     __slots__ = ("more", "pipe", "session", "stream")
 
     def __init__(
-        self, stream: Stream, session: Session, count: Callable[[], int], otherwise: Otherwise = refuse
+        self, stream: LinkStream, session: Session, count: Callable[[], int], otherwise: Otherwise = refuse
     ) -> None:
         super().__init__(stream, session, count, otherwise)
         self.stream = stream

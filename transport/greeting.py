@@ -17,7 +17,7 @@ from ..protocol.errors import PeerLost, PzcError
 from ..protocol.frames import PZC01, Buffer, format_header
 from ..shm import machine
 from .inherited import LANE, mine
-from .stream import Stream, peer_uid
+from .link_stream import LinkStream, peer_uid
 
 GREETING = 1.0
 """Seconds that a greeting on a Unix connection may take."""
@@ -36,7 +36,7 @@ def greeting(agent_id: str, nonce: str) -> list[Buffer]:
     return [format_header(PZC01, agent_id, "", 0), b"", nonce.encode(), b"", b""]
 
 
-def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[Stream, str]:
+def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[LinkStream, str]:
     """A connection to the agent of that id on this host, and the nonce of the connection.
 
     It takes `greeting` seconds at most, and ends at the deadline (monotonic seconds).
@@ -64,7 +64,7 @@ def connect(agent_id: str, endpoint: str, deadline: float = math.inf) -> tuple[S
     except OSError as exc:
         socket.close()
         raise PeerLost(f"{endpoint} has no fast lane on this host: {exc}") from exc
-    stream = Stream(socket, endpoint)
+    stream = LinkStream(socket, endpoint)
     try:
         greeted = stream.receive(until, threading.Event())
         nonce = bytes(greeted[2]).decode("ascii", "replace")

@@ -26,7 +26,7 @@ from ..protocol.message import Message
 from ..protocol.session import Session
 from .compiled import LANE, LIMIT, LaneError
 from .exchange import Otherwise, UnixExchange, refuse
-from .stream import Stream
+from .link_stream import LinkStream
 from .unix import FOREVER, RECEIVING, SENDING, SLICE
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Laned(UnixExchange):
 
     def __init__(
         self,
-        stream: Stream,
+        stream: LinkStream,
         session: Session,
         count: Callable[[], int],
         lane: _lane.Lane,
@@ -272,7 +272,7 @@ class Laned(UnixExchange):
 
 
 def exchange_of(
-    stream: Stream, session: Session, count: Callable[[], int], otherwise: Otherwise = refuse
+    stream: LinkStream, session: Session, count: Callable[[], int], otherwise: Otherwise = refuse
 ) -> UnixExchange:
     """An exchange over the compiled lane where there is one and the session can use it, else a plain one.
 

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from ..protocol.errors import AgentClosed, PeerLost
 from ..protocol.frames import Buffer
 from .framing import CARRYING, PLAIN, compose
-from .stream import Stream
+from .link_stream import LinkStream
 
 _ANSWERS_BEHIND = 1 << 20
 """Bytes of answers that may wait behind the rest of a message; a reader that takes none is given up."""
@@ -38,7 +38,7 @@ _WRITABLE = select.EPOLLOUT | select.EPOLLONESHOT if hasattr(select, "EPOLLOUT")
 
 
 class Pipe:
-    """Writes to a stream in place of `Stream.send`.
+    """Writes to a stream in place of `LinkStream.send`.
 
     Args:
         stream: of the connection, which still receives by itself.
@@ -48,7 +48,7 @@ class Pipe:
         gone: the connection is over; any thread.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: LinkStream) -> None:
         self._stream = stream
         self._left: deque[tuple[list[memoryview], int]] = deque()
         self._behind = 0

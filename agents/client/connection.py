@@ -29,8 +29,8 @@ from ...protocol.session import ARRAYS, REFERENCES, Party, Session
 from ...transport.counters import Counters
 from ...transport.exchange import Exchange, Sealing, UnixExchange, refuse
 from ...transport.laned import exchange_of
+from ...transport.link_stream import LinkStream
 from ...transport.peer import Peer
-from ...transport.stream import Stream
 from ...transport.timers import LATE
 from ...transport.transport import Transport
 from ...transport.wire import Protocol as Wire
@@ -118,7 +118,7 @@ class Sealed:
 
     def __init__(
         self, peer: Peer, protocol: Wire, own: str, counters: Counters, binding: str = "",
-        stream: Stream | None = None, serializer: str | None = None,
+        stream: LinkStream | None = None, serializer: str | None = None,
     ) -> None:  # fmt: skip
         self._protocol, self._own, self._counters, self._stream = protocol, own, counters, stream
         self._serializer = serializer
@@ -167,7 +167,7 @@ class Sealed:
         except ProtocolError as error:
             return self._read_other(frames, error)
 
-    def over(self, stream: Stream) -> UnixExchange:
+    def over(self, stream: LinkStream) -> UnixExchange:
         """The exchange over a connection.
 
         Raises:
@@ -235,7 +235,7 @@ class Connection(Sealed):
         self.note: dict[str, Any] | None = None
         self.unread: dict[int, object] = {}
         super().__init__(
-            peer, protocol, own, counters, binding, transport if isinstance(transport, Stream) else None
+            peer, protocol, own, counters, binding, transport if isinstance(transport, LinkStream) else None
         )
 
     def turn_to(self, peer: Peer) -> None:
@@ -243,7 +243,7 @@ class Connection(Sealed):
         super().turn_to(peer)
         transport, session = self.transport, self._session
         self._exchange: Exchange
-        if isinstance(transport, Stream) and isinstance(session, Session):
+        if isinstance(transport, LinkStream) and isinstance(session, Session):
             self._exchange = self.over(transport)
         else:
             self._exchange = Exchange(transport, session, self.count, self._read_other)

@@ -44,8 +44,8 @@ from ...transport.exchange import UnixExchange
 from ...transport.greeting import GREETING, address, greeting
 from ...transport.inherited import mine
 from ...transport.laned import exchange_of
+from ...transport.link_stream import LinkStream, has_ended, peer_pid, peer_uid
 from ...transport.loop import Loop
-from ...transport.stream import Stream, has_ended, peer_pid, peer_uid
 from ...transport.wire import Protocol
 from .call import Asker, Call, Frames, Packed
 from .dispatcher import Dispatcher
@@ -228,7 +228,7 @@ class UnixConnection(threading.Thread):
         self._listener = listener
         self.protocol = listener.protocol
         self._socket = socket
-        self._stream = Stream(socket, "the client")
+        self._stream = LinkStream(socket, "the client")
         self.pid = peer_pid(socket)
         self._nonce = secrets.token_hex(16)
         self._exchange: UnixExchange | None = None

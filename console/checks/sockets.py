@@ -15,7 +15,7 @@ import zmq
 from ...protocol.errors import BindError
 from ...shm import machine
 from ...transport.endpoints import bind, check, new_socket
-from ...transport.stream import peer_uid
+from ...transport.link_stream import peer_uid
 from .finding import Finding, Subject, failed, ok, skipped, warning
 
 WAIT = 2.0

@@ -13,7 +13,7 @@ from pzc.protocol.contents import read_refusal
 from pzc.protocol.frames import PZC01, Kind
 from pzc.protocol.link_messages import Close, Command, Interests, LinkMessage, Open, Opened, Report
 from pzc.transport import greeting
-from pzc.transport.stream import Stream
+from pzc.transport.link_stream import LinkStream
 
 from tests.contract.rigs.peers import TIMEOUT
 
@@ -86,7 +86,7 @@ def test_a_link_obeys_no_other_key_of_the_same_agent() -> None:
         answer = protocol.open(frames, Kind.REPLY, receiver=f"{me}/{nonce}", judge_time=False).decode()
         return read_refusal(answer) or answer
 
-    streams: list[Stream] = []
+    streams: list[LinkStream] = []
     with Agent(protocol=Protocol(keyring=Keyring([one, two], one))) as publisher:
         assert isinstance(opened(publisher, one, "b" * 32), Opened)
         refusal = opened(publisher, two, "b" * 32)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pzc.transport.stream import Stream
+from pzc.transport.link_stream import LinkStream
 
 from tests.transport.exchanging import LANES, PAIRS, Make
 
@@ -19,10 +19,10 @@ def makes(request: pytest.FixtureRequest) -> tuple[Make, Make]:
 
 
 @pytest.fixture
-def raw() -> Iterator[tuple[Stream, socket.socket]]:
+def raw() -> Iterator[tuple[LinkStream, socket.socket]]:
     """A stream, and the bare socket of its peer."""
     one, two = socket.socketpair()
-    stream = Stream(one)
+    stream = LinkStream(one)
     with two:
         yield stream, two
     stream.close()

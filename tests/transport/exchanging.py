@@ -19,7 +19,7 @@ from pzc.protocol.signing import Suite
 from pzc.transport import compiled
 from pzc.transport.exchange import UnixExchange
 from pzc.transport.laned import exchange_of
-from pzc.transport.stream import Stream
+from pzc.transport.link_stream import LinkStream
 
 from tests.contract.rigs.calling import TIMEOUT
 
@@ -28,7 +28,7 @@ EPOCHS = 7, 0xFFFFFFFF
 KEY = Key("a secret of the lab")
 CALL = ("PSMessage", "exec", {"name": "add", "args": (1, 2)})
 
-Make = Callable[[Stream, Session, Callable[[], int]], UnixExchange]
+Make = Callable[[LinkStream, Session, Callable[[], int]], UnixExchange]
 LANES: dict[str, Make] = {"python": UnixExchange, **({"compiled": exchange_of} if compiled.LANE else {})}
 PAIRS = [(one, two) for one in LANES for two in LANES]
 
@@ -72,7 +72,7 @@ def pair(
     """
     key = None if suite is None else KEY
     codec = Codec(None if key is None else Keyring([key]), serializer=serializer, accept_serializers=None)
-    near, far = map(Stream, socket.socketpair())
+    near, far = map(LinkStream, socket.socketpair())
     client, server = Party(CLIENT, EPOCHS[0], key), Party(SERVER, EPOCHS[1], key)
     asks = Session(
         codec, client, server, asks=True, binding=NONCE, suite=suite, abilities=ARRAYS,

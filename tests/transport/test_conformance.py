@@ -18,7 +18,7 @@ from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import Buffer
 from pzc.testing import memory_pair
 from pzc.transport.dealer_socket import DealerSocket
-from pzc.transport.stream import Stream
+from pzc.transport.link_stream import LinkStream
 from pzc.transport.transport import Transport
 
 from tests.contract.rigs.calling import TIMEOUT, until
@@ -98,7 +98,7 @@ Ends = tuple[Transport, Far]
 
 
 def _socketpair(stack: ExitStack) -> Ends:
-    near, far = map(Stream, socket.socketpair())
+    near, far = map(LinkStream, socket.socketpair())
     return near, FarTransport(far)
 
 
@@ -110,7 +110,7 @@ def _abstract_socket(stack: ExitStack) -> Ends:
         listener.listen()
         near.connect(name)
         far, _ = listener.accept()
-    return Stream(near, "pzc-test"), FarTransport(Stream(far))
+    return LinkStream(near, "pzc-test"), FarTransport(LinkStream(far))
 
 
 def _tcp(stack: ExitStack) -> Ends:

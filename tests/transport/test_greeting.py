@@ -10,7 +10,7 @@ import pytest
 
 from pzc import PeerLost
 from pzc.transport import greeting
-from pzc.transport.stream import Stream
+from pzc.transport.link_stream import LinkStream
 
 from tests.contract.rigs.calling import TIMEOUT, in_thread
 
@@ -50,7 +50,7 @@ def test_who_does_not_greet_as_the_agent_is_not_spoken_to() -> None:
 
         def greet() -> None:
             accepted, _ = impostor.accept()
-            stream = Stream(accepted, "the client")
+            stream = LinkStream(accepted, "the client")
             stream.send([b"PZC01+" + b"0" * 32 + b"+", b"", b"0" * 32, b"", b""], time.monotonic() + TIMEOUT)
             stream.close()
 

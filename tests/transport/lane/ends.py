@@ -18,7 +18,7 @@ from pzc.protocol.frames import PZC01, Kind, format_header
 from pzc.protocol.keyring import Key, Keyring
 from pzc.protocol.session import Party, Session
 from pzc.transport import compiled
-from pzc.transport.stream import Stream
+from pzc.transport.link_stream import LinkStream
 
 LANE: Any = compiled.LANE
 LaneError = compiled.LaneError
@@ -57,7 +57,7 @@ class Python:
             binding=NONCE,
             abilities=ABILITIES,
         )
-        self.stream = Stream(sock)
+        self.stream = LinkStream(sock)
         self.count = itertools.count(1)
 
     def send(self, body: bytes, answers: Any = None, name: str = "pickle") -> str:

@@ -1,6 +1,6 @@
-"""Stream: five frames over a connected Unix stream socket; the layout of a message stands in `.framing`.
+"""LinkStream: five frames over a connected Unix stream socket; the layout of a message stands in `.framing`.
 
-A descriptor that comes with a message waits for `Stream.take_descriptor` until the next message is received.
+A descriptor that comes with a message waits for `take_descriptor` until the next message is received.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _TAKE = _CLOEXEC | NO_WAIT
 
 
 class Send(Protocol):
-    """As `Stream.send`."""
+    """As `LinkStream.send`."""
 
     def __call__(self, frames: Sequence[Buffer], deadline: float) -> None: ...  # noqa: D102
 
 
-class Stream(UnixEnd):
+class LinkStream(UnixEnd):
     """A `Transport` over a connected AF_UNIX stream socket, which it takes over.
 
     `close` may come from any thread. A `send` that raised anything but LocalProtocolError has closed it.

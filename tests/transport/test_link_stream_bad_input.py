@@ -14,7 +14,7 @@ from pzc.protocol.errors import RemoteProtocolError
 from pzc.protocol.frames import MAX_CONTENT
 from pzc.shm import machine
 from pzc.shm.blocks import Block
-from pzc.transport.stream import INLINE, Stream
+from pzc.transport.link_stream import INLINE, LinkStream
 
 from tests.transport.streaming import HEAD, LARGE, NEVER, attached, packed, soon
 
@@ -42,7 +42,7 @@ def memfds() -> list[int]:
     return found
 
 
-def refused(raw: tuple[Stream, socket.socket], text: str) -> None:
+def refused(raw: tuple[LinkStream, socket.socket], text: str) -> None:
     """The next message is an error that says so, and nothing is left of it."""
     stream, peer = raw
     with pytest.raises(RemoteProtocolError, match=text):
@@ -68,7 +68,7 @@ def refused(raw: tuple[Stream, socket.socket], text: str) -> None:
     ],
 )
 def test_a_head_that_cannot_be_is_refused(
-    raw: tuple[Stream, socket.socket], head: tuple[int, ...], text: str
+    raw: tuple[LinkStream, socket.socket], head: tuple[int, ...], text: str
 ) -> None:
     raw[1].sendall(HEAD.pack(*head))
     refused(raw, text)
@@ -76,20 +76,20 @@ def test_a_head_that_cannot_be_is_refused(
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10])
 def test_descriptors_that_nobody_announced_are_refused(
-    raw: tuple[Stream, socket.socket], block: Block, count: int
+    raw: tuple[LinkStream, socket.socket], block: Block, count: int
 ) -> None:
     raw[1].sendmsg([packed()], attached(*[block.fd] * count))
     refused(raw, "came with a message that has none" if count == 1 else "too many descriptors")
 
 
-def test_a_descriptor_with_every_byte_is_refused(raw: tuple[Stream, socket.socket], block: Block) -> None:
+def test_a_descriptor_with_every_byte_is_refused(raw: tuple[LinkStream, socket.socket], block: Block) -> None:
     for byte in packed()[:10]:
         raw[1].sendmsg([bytes([byte])], attached(block.fd))
     refused(raw, "too many descriptors")
 
 
 def test_a_received_descriptor_does_not_pass_to_programs_that_are_started(
-    raw: tuple[Stream, socket.socket], block: Block
+    raw: tuple[LinkStream, socket.socket], block: Block
 ) -> None:
     stream, peer = raw
     peer.sendmsg([packed(flags=CARRIED)], attached(block.fd))
@@ -115,7 +115,7 @@ PIECES = st.lists(
 )  # fmt: skip
 
 
-def drain(stream: Stream) -> None:
+def drain(stream: LinkStream) -> None:
     while True:
         stream.receive(soon(), NEVER)
 
@@ -126,7 +126,7 @@ def test_whatever_a_peer_sends_ends_with_a_message_or_an_error_and_leaves_nothin
 ) -> None:
     block = Block.create(LARGE)
     one, two = socket.socketpair()
-    stream = Stream(one)
+    stream = LinkStream(one)
     with two:
         for data, count in pieces:
             two.sendmsg([data], attached(*[block.fd] * count))

@@ -14,7 +14,7 @@ from pzc.protocol.errors import LocalProtocolError
 from pzc.protocol.frames import MAX_CONTENT, Buffer
 from pzc.shm import machine
 from pzc.transport import descriptors
-from pzc.transport.stream import INLINE, Stream, peer_pid, peer_uid
+from pzc.transport.link_stream import INLINE, LinkStream, peer_pid, peer_uid
 
 from tests.contract.rigs.calling import TIMEOUT
 from tests.transport.streaming import LARGE, NEVER, message, packed, soon
@@ -23,20 +23,20 @@ pytestmark = pytest.mark.skipif(not machine.MEMORY, reason="blocks are made only
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Stream, Stream]]:
-    one, two = map(Stream, socket.socketpair())
+def ends() -> Iterator[tuple[LinkStream, LinkStream]]:
+    one, two = map(LinkStream, socket.socketpair())
     yield one, two
     one.close()
     two.close()
 
 
-def hand_over(sender: Stream, receiver: Stream, content: Buffer = b"content") -> Buffer:
+def hand_over(sender: LinkStream, receiver: LinkStream, content: Buffer = b"content") -> Buffer:
     sender.send(message(content), soon())
     return receiver.receive(soon(), NEVER)[2]
 
 
 def test_a_stream_that_is_closed_closes_every_descriptor_and_what_it_received_stays(
-    ends: tuple[Stream, Stream],
+    ends: tuple[LinkStream, LinkStream],
 ) -> None:
     one, two = ends
     held = [hand_over(one, two, bytes([n]) * LARGE) for n in range(3)]
@@ -45,27 +45,29 @@ def test_a_stream_that_is_closed_closes_every_descriptor_and_what_it_received_st
     assert [content[-1] for content in held] == [0, 1, 2]
 
 
-def test_a_content_over_one_gibibyte_is_refused_and_the_next_is_sent(ends: tuple[Stream, Stream]) -> None:
+def test_a_content_over_one_gibibyte_is_refused_and_the_next_is_sent(
+    ends: tuple[LinkStream, LinkStream],
+) -> None:
     one, two = ends
     with pytest.raises(LocalProtocolError, match="the limit is"):
         one.send(message(memoryview(mmap.mmap(-1, MAX_CONTENT + 1))), soon())
     assert hand_over(one, two) == b"content"
 
 
-def test_frames_are_counted_in_bytes_whatever_they_are_views_of(ends: tuple[Stream, Stream]) -> None:
+def test_frames_are_counted_in_bytes_whatever_they_are_views_of(ends: tuple[LinkStream, LinkStream]) -> None:
     one, two = ends
     for count in (3, 10_000):
         numbers = array.array("d", range(count))
         assert bytes(hand_over(one, two, memoryview(numbers))) == numbers.tobytes()
 
 
-def test_a_view_with_holes_is_refused(ends: tuple[Stream, Stream]) -> None:
+def test_a_view_with_holes_is_refused(ends: tuple[LinkStream, LinkStream]) -> None:
     one, _ = ends
     with pytest.raises(LocalProtocolError, match="cannot be sent"):
         one.send(message(memoryview(b"abcdef")[::2]), soon())
 
 
-def test_a_message_may_come_byte_by_byte_and_two_at_once(raw: tuple[Stream, socket.socket]) -> None:
+def test_a_message_may_come_byte_by_byte_and_two_at_once(raw: tuple[LinkStream, socket.socket]) -> None:
     stream, peer = raw
     data = packed(b"one") + packed(b"two") + packed(b"three")
 
@@ -81,7 +83,9 @@ def test_a_message_may_come_byte_by_byte_and_two_at_once(raw: tuple[Stream, sock
     assert stream.idle()
 
 
-def test_before_the_rest_of_a_message_is_waited_for_that_is_told(raw: tuple[Stream, socket.socket]) -> None:
+def test_before_the_rest_of_a_message_is_waited_for_that_is_told(
+    raw: tuple[LinkStream, socket.socket],
+) -> None:
     stream, peer = raw
     told = threading.Event()
     stream.on_rest = told.set
@@ -96,7 +100,7 @@ def test_before_the_rest_of_a_message_is_waited_for_that_is_told(raw: tuple[Stre
     sender.join(TIMEOUT)
 
 
-def test_a_rest_that_was_received_along_is_not_idle(raw: tuple[Stream, socket.socket]) -> None:
+def test_a_rest_that_was_received_along_is_not_idle(raw: tuple[LinkStream, socket.socket]) -> None:
     stream, peer = raw
     peer.sendall(packed() + packed()[:5])
     stream.receive(soon(), NEVER)
@@ -104,7 +108,7 @@ def test_a_rest_that_was_received_along_is_not_idle(raw: tuple[Stream, socket.so
 
 
 def test_a_message_that_stops_in_the_middle_is_a_timeout_and_the_stream_is_closed(
-    raw: tuple[Stream, socket.socket],
+    raw: tuple[LinkStream, socket.socket],
 ) -> None:
     stream, peer = raw
     peer.sendall(packed()[:-1])
@@ -118,7 +122,7 @@ def test_a_message_that_stops_in_the_middle_is_a_timeout_and_the_stream_is_close
 
 @pytest.mark.parametrize("size", [1, 15, 16, 40])
 def test_a_peer_that_goes_in_the_middle_of_a_message_is_lost(
-    raw: tuple[Stream, socket.socket], size: int
+    raw: tuple[LinkStream, socket.socket], size: int
 ) -> None:
     stream, peer = raw
     peer.sendall(packed()[:size])
@@ -130,7 +134,7 @@ def test_a_peer_that_goes_in_the_middle_of_a_message_is_lost(
 def test_a_message_is_sent_in_parts_while_the_peer_reads_slowly() -> None:
     one, two = socket.socketpair()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    stream, content, received = Stream(one), os.urandom(300_000), bytearray()
+    stream, content, received = LinkStream(one), os.urandom(300_000), bytearray()
 
     def read() -> None:
         while data := two.recv(1000):
@@ -146,7 +150,7 @@ def test_a_message_is_sent_in_parts_while_the_peer_reads_slowly() -> None:
     assert received == packed(content) + packed(b"small")
 
 
-def flood(stream: Stream, content: bytes) -> None:
+def flood(stream: LinkStream, content: bytes) -> None:
     for _ in range(10_000):
         stream.send(message(content), soon(0.02))
 
@@ -155,7 +159,7 @@ def flood(stream: Stream, content: bytes) -> None:
 def test_a_peer_that_does_not_read_is_a_timeout_and_the_stream_is_closed(size: int) -> None:
     one, two = socket.socketpair()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    stream = Stream(one)
+    stream = LinkStream(one)
     with two:
         with pytest.raises(CallTimeout, match="did not take the message in time"):
             flood(stream, bytes(size))
@@ -163,11 +167,11 @@ def test_a_peer_that_does_not_read_is_a_timeout_and_the_stream_is_closed(size: i
     stream.close()
 
 
-def test_one_thread_sends_while_another_receives(ends: tuple[Stream, Stream]) -> None:
+def test_one_thread_sends_while_another_receives(ends: tuple[LinkStream, LinkStream]) -> None:
     one, two = ends
     count = 300
 
-    def send(stream: Stream) -> None:
+    def send(stream: LinkStream) -> None:
         for number in range(count):
             stream.send(message(bytes([number % 256]) * (LARGE if number % 3 else 5)), soon())
 
