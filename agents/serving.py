@@ -26,7 +26,6 @@ from .proxy import Proxy
 from .server import process
 from .server.answers import Answers, FuturesOfOriginals
 from .server.audit import Audit
-from .server.audit_calls import CallAudit
 from .server.audit_file import CALLS, AuditTopic
 from .server.call import Call
 from .server.coroutines import Coroutines
@@ -160,10 +159,10 @@ class Server(Agent):
         answering.dispatcher.serve(self._exposed, type(self).on_request is not Server.on_request)
         if self._audit is not None:
             self._audit_topic = AuditTopic(publisher.publish, publisher.is_wanted, self.counters)
-            self._audit.on_lines = self._audit_topic.tell
+            self._audit.on_lines = self._audit_topic.send
             self._publishing.advertise(CALLS, secret=True)
             self._audit.event("started", server=self.name, endpoint=self.rep_endpoint, agent=self.agent_id)
-            answering.dispatcher.audit = CallAudit(self._audit).note
+            answering.dispatcher.audit = self._audit.note
 
     def _announce(self) -> None:
         if self.served_object is not None:
