@@ -361,8 +361,7 @@ class ExposedObject:
         return _NONE
 
     def _next(self, call: Call, options: dict[str, Any], member: Member) -> Message:
-        items, done, error = self._answers.streams.advance(options.get("id"), call)
-        return PS, "items", listed(items, done, error)
+        return PS, "items", self._answers.streams.advance(options.get("id"), call)
 
     def _inspect(self, call: Call, options: dict[str, Any], member: Member) -> Message:
         """Names to be held remotely, and names always sent by value, as the original's."""
