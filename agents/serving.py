@@ -32,7 +32,8 @@ from .server.coroutines import Coroutines
 from .server.declared import apply, check_factory, classes, declared
 from .server.exposed import ExposedObject
 from .server.members import kind_of
-from .server.topics import Forwarding, Poller
+from .server.polled import Poller
+from .server.topics import Forwarding
 from .server.tree import Tree
 
 logger = logging.getLogger("pzc.server")
