@@ -33,7 +33,7 @@ from ...protocol.shown import printable
 from ...protocol.values import PLAIN
 from ...transport.threads import begin
 from ..notifications.publisher import Publisher
-from ..signals import ORIGINAL, Signal
+from ..signals import UNDECLARED, Signal
 from .lane import Lane
 from .marks import Member
 from .polled import read as read_polled
@@ -78,7 +78,7 @@ class Forwarding:
                     self._disconnect(name)
                 if signal is not None and name not in self._forwarders:
                     declares = isinstance(signal, Signal) and bool(signal.names)
-                    forwarder = partial(self._forward, name, 0 if declares else len(ORIGINAL))
+                    forwarder = partial(self._forward, name, 0 if declares else len(UNDECLARED))
                     self._forwarders[name] = (signal, forwarder)
                     _try(name, signal.connect, forwarder)
 
