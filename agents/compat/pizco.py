@@ -149,7 +149,7 @@ class PizcoClients:
         return original.encode(keyring, self.endpoint, message.topic, *packed, message.msgid)
 
 
-class PizcoReaders:
+class PizcoSubscribers:
     """Filters of originals, and of plain SUB sockets, at one PUB endpoint.
 
     An original listens to the endpoint that it reached the agent by. So an agent behind a wildcard address

@@ -25,7 +25,7 @@ from ...transport.loop import Loop
 from ...transport.sending import Sending
 from ...transport.watch import Watch
 from ...transport.wire import Protocol
-from ..compat.pizco import PizcoReaders
+from ..compat.pizco import PizcoSubscribers
 from .filters import Filters
 from .heartbeat import Heartbeat, beat_filter
 from .links.encoding import Encoding
@@ -69,7 +69,7 @@ class Broadcast:
     def __init__(
         self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
         counters: Counters, lock: threading.RLock, numbers: Mapping[str, int],
-        about: Callable[[str], Advertised], encoding: Encoding, others: PizcoReaders,
+        about: Callable[[str], Advertised], encoding: Encoding, others: PizcoSubscribers,
     ) -> None:  # fmt: skip
         self._loop = loop
         self._protocol = protocol

@@ -88,7 +88,7 @@ class Publishing:
         self.broadcast = Broadcast(
             loop, endpoint, protocol, agent_id, records, counters, self.subscribers.lock,
             self.subscribers.numbers, self.subscribers.routes.about, self.subscribers.encoding,
-            pizco.PizcoReaders(protocol, replies.pizco.endpoint),
+            pizco.PizcoSubscribers(protocol, replies.pizco.endpoint),
         )  # fmt: skip
         replies.pizco.publish = self.broadcast.tell_others
         self.publisher = Publisher(loop, protocol, counters, self.subscribers, self.broadcast)
