@@ -17,7 +17,7 @@ logger = logging.getLogger("pzc.signals")
 Slot = Callable[..., Any]
 
 UNDECLARED = ("value", "old_value", "other")
-"""What a signal carries that declares nothing, as the original Pizco's; what is not emitted is None."""
+"""What a signal carries that declares nothing; what is not emitted is None."""
 
 
 def is_awaited(function: object) -> bool:
@@ -171,7 +171,7 @@ class Signal(Stays, SlotList):
 
     Args:
         names: of the values that each emission carries, such as ``Signal("value", "unit")``. Default: the
-            original Pizco's ``value``, ``old_value`` and ``other``, each None when it is not given.
+            three ``value``, ``old_value`` and ``other``, each None when it is not given.
 
     Attributes:
         names: as given.

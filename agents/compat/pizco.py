@@ -86,12 +86,7 @@ class PizcoClients:
         return self._protocol.open(frames, Kind.REQUEST, seen=self._seen)
 
     def info(self, message: Message, reached: Callable[[], str]) -> tuple[str, Buffer] | None:
-        """The answer to ``info``; None for any other request.
-
-        Args:
-            message: the request.
-            reached: gives the host by which it came to a wildcard address, else an empty text.
-        """
+        """The answer to ``info``, and None to all else; `reached` gives the host for a wildcard address."""
         if len(message.content) > _SHORT:
             return None
         try:
@@ -127,12 +122,9 @@ class PizcoClients:
             self.publish(FUTURE_TOPIC, {**content, "result": None, "exception": TypeError(str(exc))})
 
     def pack(self, content: object, serializer: str) -> tuple[str, Buffer]:
-        """Serializer and bytes of an answer.
-
-        Raises:
-            SerializeError: when the serializer cannot express it.
-        """
-        if (error := is_raised(content)) is not None:
+        """Serializer and bytes of an answer; errors as `serializers.encode`."""
+        error = is_raised(content)
+        if isinstance(error, BaseException) and cast("Any", content)[1] == "raise":
             if isinstance(error, MemberRefused) and type(error.__cause__) is AttributeError:
                 error = error.__cause__  # what the object itself said
                 content = raised(error)
@@ -176,12 +168,7 @@ class PizcoSubscribers:
             del self._names[name]
 
     def senders(self, topic: str, matches: Callable[[bytes], bool]) -> tuple[str, ...]:
-        """Names as which a topic is to be sent.
-
-        Args:
-            topic: to be published.
-            matches: True when a filter is the beginning of a header.
-        """
+        """Names as which a topic is to be sent: those whose header a filter `matches`."""
         keyring = self._protocol.codec.keyring
         if not is_spoken(self._protocol) or (keyring is not None and not original.is_told_apart(topic)):
             return ()
