@@ -92,7 +92,7 @@ def meet(protocol: Protocol, endpoint: str, proved: bool, ask: Ask, deadline: fl
 def check_subscription(peer: Peer, policy: Policy, transport: str | None, initial: bool) -> None:
     """Refuse what an original publisher does not offer."""
     if initial:
-        peer.need("keep anything for readers: omit initial=True")
+        raise Refused(f"{peer.endpoint} is an original Pizco, which keeps nothing: omit initial=True")
     if not policy.lossy or transport not in (None, "auto", "tcp") or not peer.pub_endpoint:
         raise errors.PolicyRefused(
             f"{peer.endpoint} is an original Pizco, which offers broadcast notifications only: "
