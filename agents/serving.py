@@ -24,7 +24,7 @@ from .agent import Agent
 from .current import current
 from .proxy import Proxy
 from .server import process
-from .server.answers import Answers, FuturesOfOriginals
+from .server.answers import Answers
 from .server.audit import Audit
 from .server.audit_file import CALLS, AuditTopic
 from .server.call import Call
@@ -145,7 +145,7 @@ class Server(Agent):
             answering.presence,
             answering.lanes,
             answering.cache,
-            FuturesOfOriginals(self.loop, publisher, self.protocol.codec.serializer),
+            answering.replies.pizco,
         )
         self._exposed = ExposedObject(
             self._tree,

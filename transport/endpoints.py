@@ -39,7 +39,7 @@ MAX_NAMED = 300
 
 _TO_BIND = 4  # descriptors that libzmq needs for that, at most
 
-# A '+' would end the sender in a PZC00 header.
+# A '+' would end the sender in a header.
 _USABLE = re.compile(r"tcp://[^+]+:(\*|(?P<port>\d{1,5}))|(ipc|inproc)://[^+]+")
 _NEARLY = re.compile(r"(?:tcp:/*)?(?:([^/:+]+):)?(\d{1,5})")
 _LAST_PORT = 65_535
@@ -128,11 +128,6 @@ def is_wildcard(endpoint: str) -> bool:
     host, _ = split(endpoint)
     address = _address(host)
     return host == "*" or (address is not None and address.is_unspecified)
-
-
-def as_original(endpoint: str) -> str:
-    """A bound endpoint as the original Pizco names it: every interface is ``*``."""
-    return f"tcp://*:{split(endpoint)[1]}" if is_wildcard(endpoint) else endpoint
 
 
 def at_port_of(endpoint: str, other: str) -> bool:

@@ -70,7 +70,7 @@ class Caller(NamedTuple):
 
     Attributes:
         key: proven name of the key; empty without keys.
-        agent: agent id of the caller, or REP endpoint of an original Pizco.
+        agent: id of the calling agent; of one without sessions its REP endpoint.
         host: where it is: ``unix`` on the same host, ``tcp`` elsewhere.
         user: user id on the same host; None elsewhere.
     """
@@ -85,11 +85,11 @@ class Asker:
     """Whoever asks over one session: the proven key, the agent, where it is, and the way back.
 
     Args:
-        agent: agent id, or REP endpoint of an original.
+        agent: its id; of one without sessions its REP endpoint.
         key: with which it signs; None without keys.
         address: where it is, for people, such as ``unix pid 4711 uid 0``.
         carrier: of its requests.
-        session: seals the answers; None for a handshake and an original.
+        session: seals the answers; None for an agent that has none, see `compat.pizco`.
         user: user id on this host; None elsewhere.
 
     Attributes:
@@ -151,7 +151,6 @@ class Call(QueueEntry):
     Attributes:
         handshake: the receiver's agent id was not under the signature.
         oneway: its sender wants no answer.
-        reached: host of this machine by which an original came to a wildcard address; empty otherwise.
         content: decoded; `UNREAD` before.
         action: what is done, of a message of a proxy; empty for any other content.
         options: of the action; empty without one.
@@ -164,7 +163,6 @@ class Call(QueueEntry):
     # What most calls keep stands here once, instead of being set in each.
     handshake = False
     oneway = False
-    reached = ""
     content: Any = UNREAD
     action = ""
     options: dict[str, Any] = NO_TABLE
@@ -225,11 +223,6 @@ class Call(QueueEntry):
         return bool(self.message.sequence & REFERENCES)
 
     @property
-    def original(self) -> bool:
-        """True when an original Pizco made it."""
-        return "://" in self.caller.agent
-
-    @property
     def patience(self) -> float | None:
         """Seconds for which it may wait for its turn, a little less than its caller does; None for ever."""
         seconds = self.options.get("timeout")
@@ -284,11 +277,11 @@ class Call(QueueEntry):
 
         Raises:
             SerializeError, LocalProtocolError: as `Session.seal`.
-            RemoteProtocolError: to an original Pizco.
+            RemoteProtocolError: to an agent without sessions.
         """
         session, protocol = self.caller.session, self.caller.protocol
         if session is None:
-            raise RemoteProtocolError(f"an original Pizco reads no {serializer}")
+            raise RemoteProtocolError(f"{self.caller.agent} reads no {serializer}")
         return session.seal(
             content, now_ms(), protocol.counter()(), answers=self.message, serializer=serializer
         )

@@ -122,7 +122,6 @@ class Dispatcher:
 
     def handle(
         self, asker: Asker, message: Message, route: Frames = NO_ROUTE, handshake: bool = False,
-        reached: str = "",
     ) -> Packed | None:  # fmt: skip
         """Decide about a verified request.
 
@@ -131,7 +130,6 @@ class Dispatcher:
             message: the request.
             route: which its answer takes.
             handshake: it was not addressed to this agent.
-            reached: host of this machine by which an original came to a wildcard address.
 
         Returns:
             What is to be sent back now; None when it was sent, will be, or is not wanted.
@@ -141,8 +139,8 @@ class Dispatcher:
         try:
             if self._presence.missing and not handshake:  # which anybody may say again
                 self._presence.heard(asker.identity)
-            if handshake or reached:
-                call.handshake, call.reached = handshake, reached
+            if handshake:
+                call.handshake = handshake
             at_once = len(message.content) <= DECODE_LATER
             # Which of several lanes a call is for, its content tells.
             if at_once or (not handshake and (asker.carrier.waits or len(self.lanes) > 1)):

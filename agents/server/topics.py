@@ -10,7 +10,7 @@ from typing import Any
 
 from ...delivery.interests import ALL
 from ..notifications.publisher import Publisher
-from ..signals import ORIGINAL, Signal
+from ..signals import UNDECLARED, Signal
 from .tree import Tree
 
 logger = logging.getLogger("pzc.topics")
@@ -47,7 +47,7 @@ class Forwarding:
                     self._disconnect(name)
                 if signal is not None and name not in self._connected:
                     declares = isinstance(signal, Signal) and bool(signal.names)
-                    forward = partial(self._forward, name, 0 if declares else len(ORIGINAL))
+                    forward = partial(self._forward, name, 0 if declares else len(UNDECLARED))
                     self._connected[name] = signal, forward
                     _try(name, signal.connect, forward)
 

@@ -102,7 +102,8 @@ class InParts:
 
     def dialects(self, topic: str) -> tuple[str, ...]:
         """Those in which somebody listens to the broadcast of a topic."""
-        return tuple(dict.fromkeys(dialect for dialect, _ in self.publishing.broadcast.voices(topic)))
+        senders = self.publishing.broadcast.senders(topic)
+        return tuple(dict.fromkeys("PZC00" if "://" in sender else "PZC01" for sender in senders))
 
     def forget_silent_readers(self) -> None:
         """End the mailboxes, as if nobody had been heard for a day."""
