@@ -6,6 +6,7 @@ CRYPTO: str
 """Name of the libcrypto that was found; empty when it lacks something."""
 
 class Stream:
+    max_content: int
     def __init__(
         self, sock: socket.socket, peer: str = ..., max_content: int = ..., patience: float = ...
     ) -> None: ...

@@ -235,7 +235,7 @@ typedef struct Stream {
     int fds[MAX_FDS], nfds, offered;            /* descriptors that came; whether the first is of the last message */
     int misses, skip;                           /* spins in vain of late; waits that do not spin therefore */
     double patience;
-    uint64_t most;
+    unsigned long long most;                    /* bytes of the largest content */
     Direction out, in;
     Ahead ahead;
     unsigned char *made;                        /* PIECE + MAX_FRONT bytes to compose or encrypt in */
@@ -286,7 +286,7 @@ static int sleep_for(Stream *s, short events, Wait *w) {
     int n = poll(&one, 1, left > 200000000 ? 200 : (int)(left / 1000000 + 1));     /* looks at the time again */
 #endif
     w->slept |= first && n == 0;
-    return n < 0 ? (errno == EINTR ? SIGNAL : GONE) : n == 0 && first ? SIGNAL : OK;
+    return n > 0 ? OK : n < 0 && errno != EINTR ? GONE : SIGNAL;
 }
 
 /* A spin in vain takes the core from whoever is waited for: after some of these fewer waits spin, down to one of 64. */
@@ -839,7 +839,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(Stream, weak), READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Stream, weak), READONLY, NULL},
+    {"max_content", T_ULONGLONG, offsetof(Stream, most), 0, NULL}, {NULL, 0, 0, 0, NULL}};
 
 static PyType_Spec stream_spec = {
     "pzc.transport._stream.Stream", sizeof(Stream), 0, Py_TPFLAGS_DEFAULT,
