@@ -39,8 +39,8 @@ def _compiled() -> Any:
     if not path:
         spec = importlib.util.find_spec("pzc.transport._stream")
         return importlib.import_module("pzc.transport._stream").Stream if spec else None
-    loader = importlib.machinery.ExtensionFileLoader("_stream", path)
-    spec = importlib.util.spec_from_loader("_stream", loader)
+    loader = importlib.machinery.ExtensionFileLoader("pzc.transport._stream", path)
+    spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
