@@ -41,13 +41,15 @@ ABILITIES = ARRAYS | REFERENCES
 """What this side can read besides plain contents."""
 
 ResumeKeyOf = Callable[[str, str, str], bytes | None]
-"""Resume key of a session, by session, agent id and key id of its client; None when it is not known."""
+"""Resume key of a session, by session, agent id and key id of its client; None when it is not known.
+
+It raises PeerLost to refuse a client that has no place."""
 
 _MAX_TEXT = 500
 _REFUSALS = {each.__name__: each for each in (SignatureError, VersionError, PeerLost, RemoteProtocolError)}
 """What a refusal may raise at the client; a subclass stands before its base."""
 
-T = TypeVar("T", bound="_HandshakeMessage")
+T = TypeVar("T", bound=Struct)
 _Id = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
@@ -93,11 +95,7 @@ class SessionOptions:
     resume_key: bytes | None = field(default=None, repr=False)
 
 
-class _HandshakeMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc"):
-    pass
-
-
-class _OpeningMessage(_HandshakeMessage, frozen=True):
+class _OpeningMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc"):
     version: Literal[2]
     agent_id: _Id
     epoch: _Number
@@ -118,17 +116,21 @@ class _AnswerMessage(_OpeningMessage, frozen=True, tag="handshake-answer"):
     known: bool
 
 
-class _FinishMessage(_HandshakeMessage, frozen=True, tag="handshake-finish"):
+class _FinishMessage(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc", tag="handshake-finish"
+):
     binding: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
     proof: _Hash
     resume: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 
 
-class _DoneMessage(_HandshakeMessage, frozen=True, tag="handshake-done"):
+class _DoneMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc", tag="handshake-done"):
     proof: _Hash
 
 
-class _RefusalMessage(_HandshakeMessage, frozen=True, tag="handshake-refused"):
+class _RefusalMessage(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc", tag="handshake-refused"
+):
     code: _Word
     text: Annotated[str, Meta(max_length=_MAX_TEXT)]
 
@@ -154,6 +156,10 @@ class _HandshakeKeys:
     def proof(self, key: bytes) -> str:
         """HMAC of the transcript."""
         return hmac.digest(key, self._transcript, "sha256").hex()
+
+    def finish(self, purpose: bytes) -> str:
+        """Proof of the key for a purpose."""
+        return self.proof(self.of(purpose))
 
     def directions(self, *, asks: bool) -> tuple[bytes, bytes]:
         """Keys to send and to receive with."""
@@ -213,18 +219,15 @@ class ClientHandshake:
         secret = self._key.secret + _shared(answer.suite, self._private, answer.exchange)
         self._keys = keys = _HandshakeKeys(secret, hello, answer, self._carrier)
         known = keys.proof(resume) if answer.known and resume is not None else ""
-        return json.encode(
-            _FinishMessage(keys.binding_id.hex(), keys.proof(keys.of(b"client finish")), known)
-        )
+        return json.encode(_FinishMessage(keys.binding_id.hex(), keys.finish(b"client finish"), known))
 
     def complete(self, fourth: Buffer | None = None) -> Agreement:
-        """What was settled, once message 4 proves the server; without keys there is none. Errors as `answer`."""
+        """What was settled, for message 4, which proves the server; without keys there is none."""
         answer, keys, self._keys = self._answer, self._keys, None
         if answer is None or (keys is None) != (self._key is None) or (fourth is None) != (keys is None):
             raise _over()
         if keys is not None and fourth is not None:
-            right = keys.proof(keys.of(b"server finish"))
-            if not hmac.compare_digest(_read(_DoneMessage, fourth).proof, right):
+            if not hmac.compare_digest(_read(_DoneMessage, fourth).proof, keys.finish(b"server finish")):
                 raise mismatch()
         resume = self._resume_key if answer.known else None
         return _agreement(self._hello, answer, self._key, keys, resume, asks=True)
@@ -290,7 +293,7 @@ class ServerHandshake:
         if self._under_way is None:
             raise _over()
         (hello, answer, key, keys), self._under_way = self._under_way, None
-        finish, right = _read(_FinishMessage, third), keys.proof(keys.of(b"client finish"))
+        finish, right = _read(_FinishMessage, third), keys.finish(b"client finish")
         if finish.binding != keys.binding_id.hex() or not hmac.compare_digest(finish.proof, right):
             raise mismatch()
         resume = self._resume_key_of(hello.session, hello.agent_id, hello.key_id)
@@ -299,7 +302,7 @@ class ServerHandshake:
         if not hmac.compare_digest(finish.resume, "" if resume is None else keys.proof(resume)):
             raise SignatureError("the session is another client's: begin another")
         self.agreement = _agreement(hello, answer, key, keys, resume, asks=False)
-        return json.encode(_DoneMessage(keys.proof(keys.of(b"server finish"))))
+        return json.encode(_DoneMessage(keys.finish(b"server finish")))
 
     def _key_of(self, key_id: str) -> Key | None:
         ring = self._codec.keyring
