@@ -31,6 +31,7 @@ from .session import ARRAYS, REFERENCES
 from .shown import printable
 from .signing import SUITES, Suite, mismatch
 
+VERSION = 2
 RANDOM_SIZE = 64
 """Random bytes that each end brings: a nonce, and a private key of X25519."""
 
@@ -136,7 +137,7 @@ class _RefusalMessage(
 
 
 class _VersionMessage(Struct):
-    version: int
+    version: Annotated[int, Meta(ge=0, lt=1000)] = VERSION
 
 
 class _HandshakeKeys:
@@ -160,6 +161,11 @@ class _HandshakeKeys:
     def finish(self, purpose: bytes) -> str:
         """Proof of the key for a purpose."""
         return self.proof(self.of(purpose))
+
+    def check(self, given: str, purpose: bytes, before: str = "") -> None:
+        """SignatureError when that is not a text and the proof of the key for a purpose."""
+        if not hmac.compare_digest(given, before + self.finish(purpose)):
+            raise mismatch()
 
     def directions(self, *, asks: bool) -> tuple[bytes, bytes]:
         """Keys to send and to receive with."""
@@ -186,7 +192,7 @@ class ClientHandshake:
         self._key = None if codec.keyring is None else codec.keyring.signer(Kind.REQUEST)
         nonce, self._private, exchange = _split(options.random)
         self._hello = _HelloMessage(
-            2, agent_id, epoch, ABILITIES, nonce, exchange, options.session, target,
+            VERSION, agent_id, epoch, ABILITIES, nonce, exchange, options.session, target,
             self._key.key_id if self._key else "", _suites(codec),
         )  # fmt: skip
         self._answer: _AnswerMessage | None = None
@@ -227,8 +233,7 @@ class ClientHandshake:
         if answer is None or (keys is None) != (self._key is None) or (fourth is None) != (keys is None):
             raise _over()
         if keys is not None and fourth is not None:
-            if not hmac.compare_digest(_read(_DoneMessage, fourth).proof, keys.finish(b"server finish")):
-                raise mismatch()
+            keys.check(_read(_DoneMessage, fourth).proof, b"server finish")
         resume = self._resume_key if answer.known else None
         return _agreement(self._hello, answer, self._key, keys, resume, asks=True)
 
@@ -274,7 +279,7 @@ class ServerHandshake:
         if suite is None:
             raise _no_suite(hello.suites, own)
         known = self._resume_key_of(hello.session, hello.agent_id, hello.key_id) is not None
-        answer = _AnswerMessage(2, self.agent_id, self.epoch, ABILITIES, nonce, exchange, suite, known)
+        answer = _AnswerMessage(VERSION, self.agent_id, self.epoch, ABILITIES, nonce, exchange, suite, known)
         if key is None:
             self.agreement = _agreement(hello, answer, None, None, None, asks=False)
         else:
@@ -293,9 +298,8 @@ class ServerHandshake:
         if self._under_way is None:
             raise _over()
         (hello, answer, key, keys), self._under_way = self._under_way, None
-        finish, right = _read(_FinishMessage, third), keys.finish(b"client finish")
-        if finish.binding != keys.binding_id.hex() or not hmac.compare_digest(finish.proof, right):
-            raise mismatch()
+        finish = _read(_FinishMessage, third)
+        keys.check(finish.binding + finish.proof, b"client finish", keys.binding_id.hex())
         resume = self._resume_key_of(hello.session, hello.agent_id, hello.key_id)
         if answer.known != (resume is not None):
             raise PeerLost("the session began or ended during the handshake: connect again")
@@ -328,25 +332,22 @@ def _read(expected: type[T], content: Buffer) -> T:
     try:
         if len(content) > MAX_MESSAGE:
             raise DecodeError(f"it has {len(content)} bytes")
-        message = json.decode(content, type=expected | _RefusalMessage)
-        if json.encode(message) != content:
-            raise DecodeError("it has spaces, or its fields twice or in another order")
+        version = json.decode(content, type=_VersionMessage).version
+        message = json.decode(content, type=expected | _RefusalMessage) if version == VERSION else None
+        if message is not None and json.encode(message) != content:
+            raise DecodeError("it has spaces, or fields twice or in another order")
     except (ValueError, RecursionError) as exc:
-        raise _unusable(content, exc) from None
+        raise RemoteProtocolError(
+            f"a message of the handshake cannot be used: {printable(str(exc))}"
+        ) from None
     if isinstance(message, _RefusalMessage):
         error = _REFUSALS.get(message.code, RemoteProtocolError)
         raise error(f"the peer refused the handshake: {printable(message.text, _MAX_TEXT)}")
+    if message is None:
+        raise VersionError(
+            f"the peer speaks version {version} and this side {VERSION}: update the older side"
+        )
     return message
-
-
-def _unusable(content: Buffer, error: Exception) -> RemoteProtocolError:
-    try:
-        version = json.decode(content[:MAX_MESSAGE], type=_VersionMessage).version
-    except (ValueError, RecursionError):
-        version = 2
-    if version != 2:
-        return VersionError(f"the peer speaks version {version:.9g} and this side 2: update the older side")
-    return RemoteProtocolError(f"a message of the handshake cannot be used: {printable(str(error))}")
 
 
 def _suites(codec: Codec) -> list[str]:
