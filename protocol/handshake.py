@@ -96,7 +96,10 @@ class SessionOptions:
     resume_key: bytes | None = field(default=None, repr=False)
 
 
-class _OpeningMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc"):
+class _HandshakeMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc"): ...
+
+
+class _OpeningMessage(_HandshakeMessage, frozen=True):
     version: Literal[2]
     agent_id: _Id
     epoch: _Number
@@ -117,21 +120,17 @@ class _AnswerMessage(_OpeningMessage, frozen=True, tag="handshake-answer"):
     known: bool
 
 
-class _FinishMessage(
-    Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc", tag="handshake-finish"
-):
+class _FinishMessage(_HandshakeMessage, frozen=True, tag="handshake-finish"):
     binding: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
     proof: _Hash
     resume: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 
 
-class _DoneMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc", tag="handshake-done"):
+class _DoneMessage(_HandshakeMessage, frozen=True, tag="handshake-done"):
     proof: _Hash
 
 
-class _RefusalMessage(
-    Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc", tag="handshake-refused"
-):
+class _RefusalMessage(_HandshakeMessage, frozen=True, tag="handshake-refused"):
     code: _Word
     text: Annotated[str, Meta(max_length=_MAX_TEXT)]
 
@@ -147,30 +146,17 @@ class _HandshakeKeys:
         parts = json.encode(hello), json.encode(answer), carrier.encode()
         self._transcript = sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
         self._extracted = hmac.digest(bytes.fromhex(hello.nonce + answer.nonce), secret, "sha256")
-        self.resume = self.of(b"resume")
-        self.binding_id = self.of(b"binding id")[:8]
+        self.client, self.server = self._derive(b"client key"), self._derive(b"server key")
+        self.client_proof = self.proof(self._derive(b"client finish"))
+        self.server_proof = self.proof(self._derive(b"server finish"))
+        self.resume, self.binding_id = self._derive(b"resume"), self._derive(b"binding id")[:8]
 
-    def of(self, purpose: bytes) -> bytes:
-        """32 bytes."""
+    def _derive(self, purpose: bytes) -> bytes:
         return hmac.digest(self._extracted, b"pzc " + purpose + self._transcript + b"\x01", "sha256")
 
     def proof(self, key: bytes) -> str:
         """HMAC of the transcript."""
         return hmac.digest(key, self._transcript, "sha256").hex()
-
-    def finish(self, purpose: bytes) -> str:
-        """Proof of the key for a purpose."""
-        return self.proof(self.of(purpose))
-
-    def check(self, given: str, purpose: bytes, before: str = "") -> None:
-        """SignatureError when that is not a text and the proof of the key for a purpose."""
-        if not hmac.compare_digest(given, before + self.finish(purpose)):
-            raise mismatch()
-
-    def directions(self, *, asks: bool) -> tuple[bytes, bytes]:
-        """Keys to send and to receive with."""
-        client, server = self.of(b"client key"), self.of(b"server key")
-        return (client, server) if asks else (server, client)
 
 
 class ClientHandshake:
@@ -213,19 +199,20 @@ class ClientHandshake:
         if self._answer is not None:
             raise _over()
         hello, resume = self._hello, self._resume_key
-        self._answer = answer = _read(_AnswerMessage, second)
+        answer = _read(_AnswerMessage, second)
         if hello.target not in ("", answer.agent_id):
             raise _other_agent(hello.target, answer.agent_id)
         if answer.suite not in hello.suites:
             raise _no_suite([answer.suite], hello.suites)
         if answer.known and resume is None:
             raise SignatureError("the server has a session of this id, which is another's: begin another")
+        self._answer = answer
         if self._key is None:
             return None
         secret = self._key.secret + _shared(answer.suite, self._private, answer.exchange)
         self._keys = keys = _HandshakeKeys(secret, hello, answer, self._carrier)
         known = keys.proof(resume) if answer.known and resume is not None else ""
-        return json.encode(_FinishMessage(keys.binding_id.hex(), keys.finish(b"client finish"), known))
+        return json.encode(_FinishMessage(keys.binding_id.hex(), keys.client_proof, known))
 
     def complete(self, fourth: Buffer | None = None) -> Agreement:
         """What was settled, for message 4, which proves the server; without keys there is none."""
@@ -233,7 +220,7 @@ class ClientHandshake:
         if answer is None or (keys is None) != (self._key is None) or (fourth is None) != (keys is None):
             raise _over()
         if keys is not None and fourth is not None:
-            keys.check(_read(_DoneMessage, fourth).proof, b"server finish")
+            _check_proof(_read(_DoneMessage, fourth).proof, keys.server_proof)
         resume = self._resume_key if answer.known else None
         return _agreement(self._hello, answer, self._key, keys, resume, asks=True)
 
@@ -299,14 +286,14 @@ class ServerHandshake:
             raise _over()
         (hello, answer, key, keys), self._under_way = self._under_way, None
         finish = _read(_FinishMessage, third)
-        keys.check(finish.binding + finish.proof, b"client finish", keys.binding_id.hex())
+        _check_proof(finish.binding + finish.proof, keys.binding_id.hex() + keys.client_proof)
         resume = self._resume_key_of(hello.session, hello.agent_id, hello.key_id)
         if answer.known != (resume is not None):
             raise PeerLost("the session began or ended during the handshake: connect again")
         if not hmac.compare_digest(finish.resume, "" if resume is None else keys.proof(resume)):
             raise SignatureError("the session is another client's: begin another")
         self.agreement = _agreement(hello, answer, key, keys, resume, asks=False)
-        return json.encode(_DoneMessage(keys.finish(b"server finish")))
+        return json.encode(_DoneMessage(keys.server_proof))
 
     def _key_of(self, key_id: str) -> Key | None:
         ring = self._codec.keyring
@@ -379,12 +366,19 @@ def _agreement(
     resume: bytes | None, *, asks: bool,
 ) -> Agreement:  # fmt: skip
     peer, suite = answer if asks else hello, int(SUITES.get(answer.suite, Suite.NONE))
-    send_key, receive_key = keys.directions(asks=asks) if keys else (b"", b"")
-    new, binding_id = (keys.resume, keys.binding_id) if keys else (b"", b"")
+    client, server, new, binding_id = b"", b"", b"", b""
+    if keys is not None:
+        client, server, new, binding_id = keys.client, keys.server, keys.resume, keys.binding_id
+    send_key, receive_key = (client, server) if asks else (server, client)
     return Agreement(
         peer.agent_id, peer.epoch, hello.session, answer.known, key, suite, send_key, receive_key,
         new if resume is None else resume, binding_id, ABILITIES, peer.abilities,
     )  # fmt: skip
+
+
+def _check_proof(given: str, right: str) -> None:
+    if not hmac.compare_digest(given, right):
+        raise mismatch()
 
 
 def _other_agent(wanted: str, here: str) -> PeerLost:
