@@ -162,12 +162,12 @@ format: $(STAMP)
 	@$(BIN)/ruff check --select I --fix .
 	@$(BIN)/ruff format .
 
-# The pure one is made of the source archive without what names the C file.
+# The pure one is made of the source archive without what names the C files.
 wheels: $(STAMP)
 	@rm -rf dist build/pure && mkdir -p build/pure
 	@$(BIN)/python -m build --outdir dist --config-setting=--build-option=--py-limited-api=cp311
 	@tar -xzf dist/pzc-*.tar.gz -C build/pure --strip-components 1
-	@sed -i '/^# Optional: without a compiler/,/^optional = true/d' build/pure/pyproject.toml
+	@sed -i '/^# Optional: without a compiler/,/^\[tool.pytest/{/^\[tool.pytest/!d}' build/pure/pyproject.toml
 	@$(BIN)/python -m build --wheel --outdir dist build/pure
 	@ls dist
 
