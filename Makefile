@@ -11,7 +11,7 @@ PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 STAMP := $(VENV)/ready-$(PLACE)
 # What the demo needs and nothing else; whoever has the whole environment has that, too.
 DEMO := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/demo-$(PLACE))
-COMPILED := transport/lane.c transport/hmac.h
+COMPILED := transport/lane.c transport/stream.c transport/hmac.h
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
 ARGS :=
 BENCHMARKS := calls notifications discovery
