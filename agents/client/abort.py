@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
+from typing import Protocol
 
 from ...protocol.errors import AgentClosed, PeerLost, PzcError
 
 STOPPED = "the agent was stopped"
+
+
+class Closable(Protocol):
+    """What a wait depends on."""
+
+    @property
+    def close(self) -> Callable[[], object]: ...  # noqa: D102
 
 
 class AbortSignal(threading.Event):
@@ -17,13 +26,16 @@ class AbortSignal(threading.Event):
         of: those with which this one is set as well, such as that of the agent, or of the proxy.
 
     Attributes:
+        aborted: as `is_set`.
+        waiting: connections on which a caller waits now; closing one ends its wait.
         abandoned: the peer is somewhere else, as another agent.
         reason: what happened, for the errors of those who waited.
     """
 
     def __init__(self, *of: AbortSignal) -> None:
         super().__init__()
-        self.abandoned = False
+        self.aborted = self.abandoned = False
+        self.waiting: set[Closable] = set()
         self.reason = STOPPED
         self._lock = threading.Lock()
         self._others: weakref.WeakSet[AbortSignal] = weakref.WeakSet()
@@ -42,7 +54,10 @@ class AbortSignal(threading.Event):
         """
         if not self.is_set():
             self.reason, self.abandoned = reason, abandoned
+        self.aborted = True  # before `waiting` is read: who adds to that looks at this afterwards
         self.set()
+        for each in self.waiting.copy():
+            each.close()
         with self._lock:
             others = list(self._others)
         for other in others:
