@@ -41,6 +41,8 @@ from .replies import Replies, authorize
 from .reply_cache import ReplyCache
 from .unix_listener import UnixConnection
 
+_INFO = "rep_endpoint", "pub_endpoint", "name", "lane", "lock"
+
 _MARKS = 2000
 """Subscriptions to what one agent broadcasts that wait for their mark."""
 
@@ -146,7 +148,7 @@ class Control:
         Raises:
             RoleRefused: when the key may not stop this agent.
         """
-        word = _word(content) if request.caller.session is not None else None
+        word = None if request.original else _word(content)
         if word == "hello":
             self._loop.call(partial(self._hello, request, content))
         elif word in self.words and not request.handshake:
@@ -165,8 +167,8 @@ class Control:
 
     def _info(self, request: Call) -> dict[str, Any]:
         about = self._describe()
-        if request.caller.session is not None:
-            return {key: about[key] for key in ("rep_endpoint", "pub_endpoint", "name", "lane", "lock")}
+        if not request.original:
+            return {key: about[key] for key in _INFO}
         pub = about["pub_endpoint"]
         if request.reached and endpoints.is_wildcard(pub):
             pub = f"tcp://{request.reached}:{endpoints.split(pub)[1]}"

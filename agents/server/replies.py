@@ -26,6 +26,7 @@ from ...protocol.errors import (
 from ...protocol.frames import MAX_HEADER, PZC00, PZC01
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
+from ...protocol.session import pack_answer
 from ...protocol.shown import printable
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
@@ -73,10 +74,6 @@ class Replies:
         """Answer a request, unless none is wanted; False when its sender is known to be gone. Any thread."""
         return request.oneway or request.caller.carrier.send(request, self.encode(request, content))
 
-    def send(self, request: Call, frames: Frames) -> bool:
-        """Send frames that somebody else has made, unless none are wanted."""
-        return request.oneway or request.transmit(frames)
-
     def encode(self, request: Call, content: Any, failed: Exception | None = None) -> Packed:
         """An answer in the serializer of its request; the reason, when the content cannot be expressed.
 
@@ -85,14 +82,11 @@ class Replies:
             content: of the answer.
             failed: why another content could not be expressed, which this one tells.
         """
-        session, message = request.caller.session, request.message
+        message = request.message
         try:
             if not (content.__class__ is tuple and len(content) == 3 and content[1] is RETURN):
-                content = portable(content, PZC00 if session is None else PZC01, message.serializer)
-            if session is not None:
-                packed = session.pack(content, answers=message)
-            else:
-                packed = message.serializer, serializers.encode(message.serializer, content)
+                content = portable(content, message.dialect, message.serializer)
+            packed = pack_answer(content, message)
             if len(packed[1]) > self._codec.max_content:
                 raise too_large(len(packed[1]), self._codec.max_content)
             return packed
@@ -102,7 +96,7 @@ class Replies:
                 logger.warning("a reply cannot be expressed in %s: %s", message.serializer, exc)
                 return self.encode(request, raised(exc), failed=exc)
             logger.warning("nor can the reason: %s", exc)
-            if session is None:
+            if request.original:
                 return self._codec.serializer, serializers.encode(self._codec.serializer, "")
             return "json", serializers.encode("json", refusal(RemoteProtocolError(str(exc))))
 
@@ -158,7 +152,7 @@ class Replies:
         if request.oneway and self._may_log(request.key_id):
             logger.warning("one-way request of %s was refused: %s", sender, printable(str(error)))
         self.count_refusal(error)
-        if request.caller.session is None:
+        if request.original:
             return self.encode(request, raised(error) if isinstance(error, Refused) else "")
         return "json", serializers.encode("json", refusal(error))
 
