@@ -31,6 +31,7 @@ from .session import ARRAYS, REFERENCES
 from .shown import printable
 from .signing import SUITES, Suite, mismatch
 
+VERSION = 2
 RANDOM_SIZE = 64
 """Random bytes that each end brings: a nonce, and a private key of X25519."""
 
@@ -41,13 +42,15 @@ ABILITIES = ARRAYS | REFERENCES
 """What this side can read besides plain contents."""
 
 ResumeKeyOf = Callable[[str, str, str], bytes | None]
-"""Resume key of a session, by session, agent id and key id of its client; None when it is not known."""
+"""Resume key of a session, by session, agent id and key id of its client; None when it is not known.
+
+It raises PeerLost to refuse a client that has no place."""
 
 _MAX_TEXT = 500
 _REFUSALS = {each.__name__: each for each in (SignatureError, VersionError, PeerLost, RemoteProtocolError)}
 """What a refusal may raise at the client; a subclass stands before its base."""
 
-T = TypeVar("T", bound="_HandshakeMessage")
+T = TypeVar("T", bound=Struct)
 _Id = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
@@ -93,8 +96,7 @@ class SessionOptions:
     resume_key: bytes | None = field(default=None, repr=False)
 
 
-class _HandshakeMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc"):
-    pass
+class _HandshakeMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pzc"): ...
 
 
 class _OpeningMessage(_HandshakeMessage, frozen=True):
@@ -134,7 +136,7 @@ class _RefusalMessage(_HandshakeMessage, frozen=True, tag="handshake-refused"):
 
 
 class _VersionMessage(Struct):
-    version: int
+    version: Annotated[int, Meta(ge=0, lt=1000)] = VERSION
 
 
 class _HandshakeKeys:
@@ -144,21 +146,17 @@ class _HandshakeKeys:
         parts = json.encode(hello), json.encode(answer), carrier.encode()
         self._transcript = sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
         self._extracted = hmac.digest(bytes.fromhex(hello.nonce + answer.nonce), secret, "sha256")
-        self.resume = self.of(b"resume")
-        self.binding_id = self.of(b"binding id")[:8]
+        self.client, self.server = self._derive(b"client key"), self._derive(b"server key")
+        self.client_proof = self.proof(self._derive(b"client finish"))
+        self.server_proof = self.proof(self._derive(b"server finish"))
+        self.resume, self.binding_id = self._derive(b"resume"), self._derive(b"binding id")[:8]
 
-    def of(self, purpose: bytes) -> bytes:
-        """32 bytes."""
+    def _derive(self, purpose: bytes) -> bytes:
         return hmac.digest(self._extracted, b"pzc " + purpose + self._transcript + b"\x01", "sha256")
 
     def proof(self, key: bytes) -> str:
         """HMAC of the transcript."""
         return hmac.digest(key, self._transcript, "sha256").hex()
-
-    def directions(self, *, asks: bool) -> tuple[bytes, bytes]:
-        """Keys to send and to receive with."""
-        client, server = self.of(b"client key"), self.of(b"server key")
-        return (client, server) if asks else (server, client)
 
 
 class ClientHandshake:
@@ -180,7 +178,7 @@ class ClientHandshake:
         self._key = None if codec.keyring is None else codec.keyring.signer(Kind.REQUEST)
         nonce, self._private, exchange = _split(options.random)
         self._hello = _HelloMessage(
-            2, agent_id, epoch, ABILITIES, nonce, exchange, options.session, target,
+            VERSION, agent_id, epoch, ABILITIES, nonce, exchange, options.session, target,
             self._key.key_id if self._key else "", _suites(codec),
         )  # fmt: skip
         self._answer: _AnswerMessage | None = None
@@ -201,31 +199,28 @@ class ClientHandshake:
         if self._answer is not None:
             raise _over()
         hello, resume = self._hello, self._resume_key
-        self._answer = answer = _read(_AnswerMessage, second)
+        answer = _read(_AnswerMessage, second)
         if hello.target not in ("", answer.agent_id):
             raise _other_agent(hello.target, answer.agent_id)
         if answer.suite not in hello.suites:
             raise _no_suite([answer.suite], hello.suites)
         if answer.known and resume is None:
             raise SignatureError("the server has a session of this id, which is another's: begin another")
+        self._answer = answer
         if self._key is None:
             return None
         secret = self._key.secret + _shared(answer.suite, self._private, answer.exchange)
         self._keys = keys = _HandshakeKeys(secret, hello, answer, self._carrier)
         known = keys.proof(resume) if answer.known and resume is not None else ""
-        return json.encode(
-            _FinishMessage(keys.binding_id.hex(), keys.proof(keys.of(b"client finish")), known)
-        )
+        return json.encode(_FinishMessage(keys.binding_id.hex(), keys.client_proof, known))
 
     def complete(self, fourth: Buffer | None = None) -> Agreement:
-        """What was settled, once message 4 proves the server; without keys there is none. Errors as `answer`."""
+        """What was settled, for message 4, which proves the server; without keys there is none."""
         answer, keys, self._keys = self._answer, self._keys, None
         if answer is None or (keys is None) != (self._key is None) or (fourth is None) != (keys is None):
             raise _over()
         if keys is not None and fourth is not None:
-            right = keys.proof(keys.of(b"server finish"))
-            if not hmac.compare_digest(_read(_DoneMessage, fourth).proof, right):
-                raise mismatch()
+            _check_proof(_read(_DoneMessage, fourth).proof, keys.server_proof)
         resume = self._resume_key if answer.known else None
         return _agreement(self._hello, answer, self._key, keys, resume, asks=True)
 
@@ -271,7 +266,7 @@ class ServerHandshake:
         if suite is None:
             raise _no_suite(hello.suites, own)
         known = self._resume_key_of(hello.session, hello.agent_id, hello.key_id) is not None
-        answer = _AnswerMessage(2, self.agent_id, self.epoch, ABILITIES, nonce, exchange, suite, known)
+        answer = _AnswerMessage(VERSION, self.agent_id, self.epoch, ABILITIES, nonce, exchange, suite, known)
         if key is None:
             self.agreement = _agreement(hello, answer, None, None, None, asks=False)
         else:
@@ -290,16 +285,15 @@ class ServerHandshake:
         if self._under_way is None:
             raise _over()
         (hello, answer, key, keys), self._under_way = self._under_way, None
-        finish, right = _read(_FinishMessage, third), keys.proof(keys.of(b"client finish"))
-        if finish.binding != keys.binding_id.hex() or not hmac.compare_digest(finish.proof, right):
-            raise mismatch()
+        finish = _read(_FinishMessage, third)
+        _check_proof(finish.binding + finish.proof, keys.binding_id.hex() + keys.client_proof)
         resume = self._resume_key_of(hello.session, hello.agent_id, hello.key_id)
         if answer.known != (resume is not None):
             raise PeerLost("the session began or ended during the handshake: connect again")
         if not hmac.compare_digest(finish.resume, "" if resume is None else keys.proof(resume)):
             raise SignatureError("the session is another client's: begin another")
         self.agreement = _agreement(hello, answer, key, keys, resume, asks=False)
-        return json.encode(_DoneMessage(keys.proof(keys.of(b"server finish"))))
+        return json.encode(_DoneMessage(keys.server_proof))
 
     def _key_of(self, key_id: str) -> Key | None:
         ring = self._codec.keyring
@@ -325,25 +319,22 @@ def _read(expected: type[T], content: Buffer) -> T:
     try:
         if len(content) > MAX_MESSAGE:
             raise DecodeError(f"it has {len(content)} bytes")
-        message = json.decode(content, type=expected | _RefusalMessage)
-        if json.encode(message) != content:
-            raise DecodeError("it has spaces, or its fields twice or in another order")
+        version = json.decode(content, type=_VersionMessage).version
+        message = json.decode(content, type=expected | _RefusalMessage) if version == VERSION else None
+        if message is not None and json.encode(message) != content:
+            raise DecodeError("it has spaces, or fields twice or in another order")
     except (ValueError, RecursionError) as exc:
-        raise _unusable(content, exc) from None
+        raise RemoteProtocolError(
+            f"a message of the handshake cannot be used: {printable(str(exc))}"
+        ) from None
     if isinstance(message, _RefusalMessage):
         error = _REFUSALS.get(message.code, RemoteProtocolError)
         raise error(f"the peer refused the handshake: {printable(message.text, _MAX_TEXT)}")
+    if message is None:
+        raise VersionError(
+            f"the peer speaks version {version} and this side {VERSION}: update the older side"
+        )
     return message
-
-
-def _unusable(content: Buffer, error: Exception) -> RemoteProtocolError:
-    try:
-        version = json.decode(content[:MAX_MESSAGE], type=_VersionMessage).version
-    except (ValueError, RecursionError):
-        version = 2
-    if version != 2:
-        return VersionError(f"the peer speaks version {version:.9g} and this side 2: update the older side")
-    return RemoteProtocolError(f"a message of the handshake cannot be used: {printable(str(error))}")
 
 
 def _suites(codec: Codec) -> list[str]:
@@ -375,12 +366,19 @@ def _agreement(
     resume: bytes | None, *, asks: bool,
 ) -> Agreement:  # fmt: skip
     peer, suite = answer if asks else hello, int(SUITES.get(answer.suite, Suite.NONE))
-    send_key, receive_key = keys.directions(asks=asks) if keys else (b"", b"")
-    new, binding_id = (keys.resume, keys.binding_id) if keys else (b"", b"")
+    client, server, new, binding_id = b"", b"", b"", b""
+    if keys is not None:
+        client, server, new, binding_id = keys.client, keys.server, keys.resume, keys.binding_id
+    send_key, receive_key = (client, server) if asks else (server, client)
     return Agreement(
         peer.agent_id, peer.epoch, hello.session, answer.known, key, suite, send_key, receive_key,
         new if resume is None else resume, binding_id, ABILITIES, peer.abilities,
     )  # fmt: skip
+
+
+def _check_proof(given: str, right: str) -> None:
+    if not hmac.compare_digest(given, right):
+        raise mismatch()
 
 
 def _other_agent(wanted: str, here: str) -> PeerLost:

@@ -63,7 +63,7 @@ class PlainStream:
         self._socket.setblocking(False)
         self._carries = machine.LANE and sock.family == sockets.AF_UNIX
         self._forks = forks()
-        self._peer, self._max_content, self._patience = peer, max_content, patience
+        self._peer, self.max_content, self._patience = peer, max_content, patience
         self._binding = Binding(0, b"", b"")
         self._rest, self._at = b"", 0  # received, and how much of it belongs to earlier messages
         self._begun = False  # to end now would lose the place in the bytes received
@@ -96,9 +96,9 @@ class PlainStream:
                 raise self._gone(_SEND)
             parts, size = ((content,), len(content)) if type(content) is bytes else _flat(content)
             a, b, c = len(header), len(serializer), len(message_id)
-            if a > MAX_HEADER or b > MAX_SERIALIZER or c > MAX_MSGID or size > self._max_content:
+            if a > MAX_HEADER or b > MAX_SERIALIZER or c > MAX_MSGID or size > self.max_content:
                 raise LocalProtocolError(
-                    f"the message cannot be sent: {_sizes(a, b, c, size, self._max_content)}"
+                    f"the message cannot be sent: {_sizes(a, b, c, size, self.max_content)}"
                 )
             head = HEAD.pack(VERSION, descriptor >= 0, a, b, c, self._binding.signature_size, 0, size)
             front = b"".join((head, header, serializer, message_id))
@@ -144,9 +144,9 @@ class PlainStream:
                         or a > MAX_HEADER
                         or b > MAX_SERIALIZER
                         or c > MAX_MSGID
-                        or size > self._max_content
+                        or size > self.max_content
                     ):
-                        sizes = _sizes(a, b, c, size, self._max_content)
+                        sizes = _sizes(a, b, c, size, self.max_content)
                         raise RemoteProtocolError(
                             f"a message of version {version}, flags {flags:#x}: {sizes}"
                         )

@@ -41,7 +41,7 @@ from .replies import Replies, authorize
 from .reply_cache import ReplyCache
 from .unix_listener import UnixConnection
 
-_INFO = "rep_endpoint", "pub_endpoint", "name", "lane", "lock"
+_INFO = "rep_endpoint", "pub_endpoint", "stream_endpoint", "stream_name", "name", "lane", "lock"
 
 _MARKS = 2000
 """Subscriptions to what one agent broadcasts that wait for their mark."""
