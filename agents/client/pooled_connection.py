@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from time import monotonic, time_ns
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ...protocol import serializers
 from ...protocol.errors import CallTimeout, RemoteProtocolError
 from ...protocol.frames import PZC01, Kind, format_header
-from ...protocol.handshake import Agreement, ClientHandshake
+from ...protocol.handshake import RANDOM_SIZE, Agreement, ClientHandshake, SessionOptions
 from ...protocol.ids import URN, Stamp
 from ...protocol.message import Facts, Message
 from ...transport import families
@@ -180,7 +181,8 @@ def open_stream(protocol: Protocol, own: str, peer: Peer, kind: str, deadline: f
         host, _ = split(families.place(peer.endpoint))
         stream = connect_tcp(host.strip("[]"), int(stream_port(peer)), deadline, peer.endpoint)
     try:
-        handshake = ClientHandshake(protocol.codec, own, protocol.epoch, peer.agent_id, kind)
+        session = SessionOptions(secrets.token_hex(16), secrets.token_bytes(RANDOM_SIZE))
+        handshake = ClientHandshake(protocol.codec, own, protocol.epoch, peer.agent_id, kind, session)
         return PooledConnection(
             stream, kind, peer, handshake_with(stream, handshake, deadline), protocol, own
         )
