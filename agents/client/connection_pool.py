@@ -68,7 +68,7 @@ class ConnectionPool:
         self._room = dict.fromkeys(self._idle, 0 if connector.closed else MAX_IDLE)
         if endpoint.startswith("inproc://"):  # where nothing tells that the peer was replaced
             self._room["rep"] = 0
-        self._not_before = {"unix": 0.0, "tcp": 0.0}
+        self._pauses: dict[str, tuple[str, float]] = {}  # agent, and when a way to it is tried again
 
     def take(self, peer: Peer, transport: str, deadline: float) -> Connection:
         """The best connection to a peer, by the deadline; give it back with `give` or `discard`.
@@ -102,21 +102,21 @@ class ConnectionPool:
         return self._connector.rep(peer, deadline)
 
     def _open_unix(self, peer: Peer, forced: bool, deadline: float) -> PooledConnection | None:
-        if not forced and (not has_stream(peer) or time.monotonic() < self._not_before["unix"]):
+        if not (forced or self._may_open("unix", peer)):
             return None
         until = min(deadline, time.monotonic() + _UNIX_TIMEOUT)
         try:
             return self._connector.stream(peer, "unix", until)
         except (PeerLost, CallTimeout) as exc:
-            self._not_before["unix"] = time.monotonic() + RETRY_AFTER
+            self._pause("unix", peer)
             if forced:
                 raise PeerLost(f"{peer.endpoint} cannot be reached with transport='unix': {exc}") from exc
             return None
 
     def _open_beside(self, peer: Peer) -> None:
         """Open a TCP stream in a helper's thread, one at a time."""
-        if has_stream(peer) and time.monotonic() >= self._not_before["tcp"]:
-            self._not_before["tcp"] = time.monotonic() + RETRY_AFTER
+        if self._may_open("tcp", peer):
+            self._pause("tcp", peer)
             self._connector.run_beside(partial(self._open_tcp, peer))
 
     def _open_tcp(self, peer: Peer) -> None:
@@ -125,7 +125,7 @@ class ConnectionPool:
         except PzcError as exc:
             logger.info("%s is asked by REP: no stream to it could be opened: %s", peer.endpoint, exc)
             return
-        self._not_before["tcp"] = 0.0
+        self._pauses.pop("tcp", None)
         self.give(connection)
 
     def give(self, connection: Connection) -> None:
@@ -150,12 +150,19 @@ class ConnectionPool:
     def lose(self, connection: Connection) -> None:
         """A stream broke before it took a request: the others surely did, and a new one would."""
         self.clear()
-        self._not_before[connection.kind] = time.monotonic() + RETRY_AFTER
+        self._pause(connection.kind, connection.peer)
+
+    def _pause(self, kind: str, peer: Peer) -> None:
+        self._pauses[kind] = peer.agent_id, time.monotonic() + RETRY_AFTER
+
+    def _may_open(self, kind: str, peer: Peer) -> bool:
+        agent, until = self._pauses.get(kind, ("", 0.0))
+        return has_stream(peer, kind) and (agent != peer.agent_id or time.monotonic() >= until)
 
     def clear(self, keep: int = 0) -> None:
         """Close the idle connections, but for those that were used last; every way is tried again."""
         if not keep:
-            self._not_before = dict.fromkeys(self._not_before, 0.0)
+            self._pauses.clear()
         for idle in self._idle.values():
             while len(idle) > keep:
                 with suppress(IndexError):  # another thread was quicker

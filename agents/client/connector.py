@@ -39,7 +39,7 @@ class Connector:
         abort: set when the agent is stopped.
 
     Attributes:
-        open: ZeroMQ connections, idle ones as well, and what is being opened.
+        open: connections, idle ones as well, and sockets that are being opened.
         closed: nothing is opened any more.
         call_later: has a function called by the I/O thread after some seconds.
     """
@@ -60,7 +60,9 @@ class Connector:
 
     def stream(self, peer: Peer, kind: str, deadline: float) -> PooledConnection:
         """A new stream to a peer; arguments and errors as `open_stream`."""
-        return open_stream(self._protocol, self._agent_id, peer, kind, deadline)
+        connection = open_stream(self._protocol, self._agent_id, peer, kind, deadline)
+        self.open.add(connection)
+        return connection
 
     def run_beside(self, function: Callable[[], object]) -> None:
         """Run what opens a connection, in a helper's thread."""
@@ -124,7 +126,7 @@ class Connector:
         self.call_later(_READ, unread.clear)
 
     def close(self, timeout: float) -> None:
-        """Wait until no socket is in use; those who use one were told."""
+        """Wait until no connection is in use; what their calls owe the peer is sent then."""
         deadline = time.monotonic() + timeout
         self._helpers.abandon()
         while self.open and (left := deadline - time.monotonic()) > 0:

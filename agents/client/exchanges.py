@@ -42,7 +42,6 @@ from ...transport.peer import Peer
 from ...transport.wire import Protocol
 from ..current import current
 from ..reply import Reply, accepted, reply_of
-from ..server.call import Call
 from .abort import AbortSignal
 from .connection import Answer
 from .connection_pool import Connection, ConnectionPool, Pools
@@ -161,12 +160,10 @@ class Exchanges(ABC):
                 pool = self._find(endpoint) or self._pools.of(endpoint)
                 connection = pool.take(peer, transport, deadline)
                 try:
-                    if keeps is not None:
-                        found = self._post(connection, content, deadline, keeps)
-                    elif (call := current()) is None or call.cancelled:
+                    if keeps is None and ((call := current()) is None or call.cancelled):
                         found = connection.exchange(content, deadline, abort)
                     else:
-                        found = self._exchange_inside(call, connection, content, deadline, abort)
+                        found = self._ask(connection, content, deadline, abort, keeps)
                 except BaseException as error:
                     if not self._may_have_run(error, pool, connection, content, transport, abort):
                         transport = "rep"
@@ -193,13 +190,18 @@ class Exchanges(ABC):
                 self.forget(endpoint)
             raise
 
-    def _exchange_inside(
-        self, call: Call, connection: Connection, content: Any, deadline: float, abort: AbortSignal
-    ) -> Answer:
-        """The reply to a request of a call that is executed here, and called off when that is cancelled.
+    def _ask(
+        self, connection: Connection, content: Any, deadline: float, abort: AbortSignal,
+        keeps: Sequence[object] | None,
+    ) -> Answer:  # fmt: skip
+        """Send a request that wants no answer, or one that is called off with the call that is executed here.
 
-        Its answer is waited for all the same. What is asked for after that, to tidy up, is not called off.
+        The answer of the latter is waited for all the same. What is asked for after that, to tidy up, is not
+        called off.
         """
+        call = current()
+        if keeps is not None or call is None:
+            return self._post(connection, content, deadline, keeps or ())
         waits = threading.Lock()  # taken for good when nobody waits: the connection is another call's then
 
         def call_off() -> None:

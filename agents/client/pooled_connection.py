@@ -8,6 +8,7 @@ from time import monotonic, time_ns
 from typing import Any
 
 from ...protocol import serializers
+from ...protocol.codec import too_large
 from ...protocol.errors import CallTimeout, RemoteProtocolError
 from ...protocol.frames import PZC01, Kind, format_header
 from ...protocol.handshake import RANDOM_SIZE, Agreement, ClientHandshake, SessionOptions
@@ -63,7 +64,7 @@ class PooledConnection:
         self._count = protocol.counter()
         self._head = format_header(PZC01, own, "", 0)
         ring, key = self._codec.keyring, agreement.key
-        self._serializer = self._codec.serializer_for(ring and ring.calling)
+        self._serializer = self._codec.serializer_for(None if ring is None else ring.calling)
         self._names = dict[bytes, str]()
         trusted = key is not None and key.trusted
         self._facts = Facts.of(PZC01, Kind.REPLY, agreement.peer_id, "", key, trusted=trusted)
@@ -100,6 +101,8 @@ class PooledConnection:
         self._id, self.sent, self.note = b"", False, None
         name = None if content.__class__ is tuple else serializer_of(content)
         name, body = serializers.pack(name or self._serializer, content)
+        if len(body) > self._codec.max_content:
+            raise too_large(len(body), self._codec.max_content)
         ms, count = time_ns() // 1_000_000, self._count()
         high, low = count >> 30, count & _LOW
         epoch = self._ids.epoch
@@ -151,13 +154,14 @@ class PooledConnection:
         return name
 
 
-def has_stream(peer: Peer) -> bool:
-    """Whether a peer accepts streams, and was reached at its own port."""
-    return bool(peer.agent_id and stream_port(peer)) and is_direct(peer)
+def has_stream(peer: Peer, kind: str) -> bool:
+    """Whether a peer accepts streams of a kind, and was reached at its own port."""
+    place = peer.details.get("stream_name") if kind == "unix" else stream_port(peer)
+    return bool(peer.agent_id and place) and is_direct(peer)
 
 
 def stream_port(peer: Peer) -> str:
-    """Port at which a peer accepts streams; empty when it said none."""
+    """TCP port at which a peer accepts streams; empty when it said none."""
     return split(str(peer.details.get("stream_endpoint", "")))[1]
 
 
