@@ -5,18 +5,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Protocol
 
 from ...protocol.errors import AgentClosed, PeerLost, PzcError
 
 STOPPED = "the agent was stopped"
-
-
-class Closable(Protocol):
-    """What a wait depends on."""
-
-    @property
-    def close(self) -> Callable[[], object]: ...  # noqa: D102
 
 
 class AbortSignal(threading.Event):
@@ -27,7 +19,7 @@ class AbortSignal(threading.Event):
 
     Attributes:
         aborted: as `is_set`.
-        waiting: connections on which a caller waits now; closing one ends its wait.
+        waiting: what ends each wait; whoever adds to it looks at `aborted` then.
         abandoned: the peer is somewhere else, as another agent.
         reason: what happened, for the errors of those who waited.
     """
@@ -35,7 +27,7 @@ class AbortSignal(threading.Event):
     def __init__(self, *of: AbortSignal) -> None:
         super().__init__()
         self.aborted = self.abandoned = False
-        self.waiting: set[Closable] = set()
+        self.waiting: set[Callable[[], object]] = set()
         self.reason = STOPPED
         self._lock = threading.Lock()
         self._others: weakref.WeakSet[AbortSignal] = weakref.WeakSet()
@@ -54,10 +46,10 @@ class AbortSignal(threading.Event):
         """
         if not self.is_set():
             self.reason, self.abandoned = reason, abandoned
-        self.aborted = True  # before `waiting` is read: who adds to that looks at this afterwards
+        self.aborted = True  # before `waiting` is read
         self.set()
         for each in self.waiting.copy():
-            each.close()
+            each()
         with self._lock:
             others = list(self._others)
         for other in others:

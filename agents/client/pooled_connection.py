@@ -125,7 +125,7 @@ class PooledConnection:
             PeerLost, CallTimeout, AgentClosed: as `Stream.receive`; `sent` tells whether it may have run.
             SignatureError, RemoteProtocolError: for a reply that cannot be taken.
         """
-        abort.waiting.add(self)
+        abort.waiting.add(self.close)
         try:
             if abort.aborted:  # before it could close this
                 raise abort.error()
@@ -137,7 +137,7 @@ class PooledConnection:
                     raise CallTimeout(f"{self.peer.endpoint} says something else all the time")
                 _, name, answered, body = receive(deadline)
         finally:
-            abort.waiting.discard(self)
+            abort.waiting.discard(self.close)
         told = self._names.get(name) or self._name(name)
         message = Message(self._facts, self._id.decode(), self._stamp, told, body)
         answer = serializers.decode(told, body, trusted=self._facts.trusted, writable=True)
