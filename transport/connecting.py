@@ -98,10 +98,8 @@ def connect_tcp(host: str, port: int, deadline: float, peer: str = "") -> Stream
     except (OSError, UnicodeError) as exc:
         raise PeerLost(f"{endpoint} cannot be looked up: {exc}") from exc
     failures: list[PeerLost] = []
-    for index, (family, _, _, _, address) in enumerate(found):
-        share = (deadline - time.monotonic()) / (
-            len(found) - index
-        )  # a dead address leaves time for the next
+    for left, (family, _, _, _, address) in zip(range(len(found), 0, -1), found, strict=True):
+        share = (deadline - time.monotonic()) / left  # a dead address leaves time for the next one
         try:
             return _connect_to(family, address, time.monotonic() + share, peer or endpoint)
         except PeerLost as exc:

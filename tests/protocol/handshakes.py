@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from hashlib import sha512
 from typing import Any
+
+import pytest
 
 from pzc.protocol.codec import Codec
 from pzc.protocol.handshake import Agreement, ClientHandshake, ServerHandshake, SessionOptions
@@ -15,6 +18,8 @@ CLIENT, SERVER, OTHER, SESSION = "ab" * 16, "cd" * 16, "12" * 16, "ef" * 16
 SECRET = "a secret of the lab"
 KEYED, KEYLESS, SEALING = Codec(Keyring.from_key(SECRET)), Codec(), Codec(Keyring.from_key(SECRET), seal=True)
 STRANGE = Codec(Keyring.from_key("a secret of others"))
+
+every_suite = pytest.mark.parametrize("codec", [KEYED, SEALING], ids=["hmac", "gcm"])
 
 Carry = Callable[[int, bytes], bytes]
 _count = itertools.count()
@@ -61,3 +66,8 @@ def messages(one: ClientHandshake, two: ServerHandshake) -> list[bytes]:
 
     shake(one, two, carry)
     return said
+
+
+def changed(message: bytes, **by: Any) -> bytes:
+    """A message with other fields."""
+    return json.dumps({**json.loads(message), **by}, separators=(",", ":")).encode()
