@@ -14,7 +14,7 @@ import threading
 from functools import partial
 from time import monotonic
 
-from ...protocol.errors import CallTimeout, PzcError, RemoteProtocolError
+from ...protocol.errors import CallTimeout, FrameError, PzcError, RemoteProtocolError
 from ...protocol.frames import PZC01, Kind, format_header, text
 from ...protocol.handshake import Agreement
 from ...protocol.ids import parse_urn
@@ -76,7 +76,7 @@ class AcceptedConnection:
             self.kind = "unix"
             self.pid, self.user = peer_credentials(accepted)
             self.place = f"unix pid {self.pid} uid {self.user}"
-        self.stream = mine(partial(Stream, accepted, "the client", protocol.codec.max_content))
+        self.stream = mine(partial(Stream, accepted, "the client"))
 
     def agree(self, agreement: Agreement, header: bytes) -> Asker:
         """Take what the handshake settled: whose requests these are; ``header`` is that of the answers."""
@@ -96,7 +96,7 @@ class AcceptedConnection:
             PeerLost, AgentClosed, CallTimeout: when it ends.
             RemoteProtocolError, FrameError, SignatureError: for a client that breaks the rules.
         """
-        counts, handle, opens = self._counters.tally(), self._dispatcher.handle, self.protocol.codec.opens
+        counts, handle = self._counters.tally(), self._dispatcher.handle
         try:
             while not self._ending:
                 message = self._next()
@@ -104,11 +104,10 @@ class AcceptedConnection:
                 if self._ending:
                     return
                 counts["requests"] += 1
-                if opens(message.serializer):
+                if (error := self._error_in(message)) is None:
                     packed = handle(asker, message)
                 else:
-                    refused = self.protocol.codec.refused(message.serializer)
-                    packed = self._dispatcher.replies.encode_refusal(Call(asker, message), refused)
+                    packed = self._dispatcher.replies.encode_refusal(Call(asker, message), error)
                 if packed is not None and not self._send(message, packed):
                     return
                 self._runs = False
@@ -131,6 +130,13 @@ class AcceptedConnection:
             self._facts, asked, parse_urn(asked), text("serializer", name), content, self._suite,
             self._abilities,
         )  # fmt: skip
+
+    def _error_in(self, message: Message) -> RemoteProtocolError | None:
+        """Why a request is not taken, which its client can be told."""
+        codec, size = self.protocol.codec, len(message.content)
+        if size > codec.max_content:
+            return FrameError(f"content has {size} bytes, the limit is {codec.max_content}")
+        return None if codec.opens(message.serializer) else codec.refused(message.serializer)
 
     def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when the client has gone. Any thread."""

@@ -53,8 +53,8 @@ def test_an_argument_above_the_limit_is_told_as_such(bad: Bad) -> None:
     bad.raises(LocalProtocolError, lambda: bad.proxy.step("x" * LIMIT))
 
 
-@pytest.mark.parametrize("bad", ["rep"], indirect=True)
-def test_an_argument_above_the_limit_of_the_server_is_refused_by_its_rep_endpoint(bad: Bad) -> None:
+@pytest.mark.parametrize("bad", ["unix", "tcp"], indirect=True)
+def test_an_argument_above_the_limit_of_the_server_is_refused_there(bad: Bad) -> None:
     bad.server.protocol.codec.max_content = LIMIT - 1
     bad.raises(RemoteProtocolError, lambda: bad.proxy.step("x" * LIMIT))
 

@@ -85,10 +85,9 @@ class Bad:
 
 @pytest.fixture(params=["unix", "tcp"])
 def bad(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[Bad]:
-    single = request.param == "rep"  # a single port has no streams
-    transport = "tcp" if single else request.param
+    transport = request.param
     with ExitStack() as stack:
-        server = stack.enter_context(Server(Bench(), protocol=Protocol(KEY), single_port=single))
+        server = stack.enter_context(Server(Bench(), protocol=Protocol(KEY)))
         protocol = Protocol(KEY)
         proxy = stack.enter_context(
             proxied(server.rep_endpoint, transport=transport, timeout=TIMEOUT, protocol=protocol)
