@@ -27,14 +27,12 @@ from time import monotonic
 
 from ...delivery.throttle import Throttle
 from ...protocol import limits
-from ...protocol.errors import AgentClosed, BindError, ConfigError, LocalLimit, PeerLost, PzcError
+from ...protocol.errors import AgentClosed, LocalLimit, PeerLost, PzcError
 from ...protocol.frames import PZC01, format_header
 from ...protocol.handshake import RANDOM_SIZE, ServerHandshake
 from ...shm import machine
-from ...transport.connecting import accept_handshake, stream_address
+from ...transport.connecting import accept_handshake, listen_tcp, listen_unix, stream_address
 from ...transport.counters import Counters
-from ...transport.descriptors import require
-from ...transport.endpoints import advice, check, split
 from ...transport.inherited import mine
 from ...transport.link_stream import has_ended
 from ...transport.loop import Loop
@@ -54,7 +52,6 @@ HANDSHAKE = 2.0
 
 _USER = os.geteuid() if machine.LANE else None
 _HANDSHAKES = 64
-_BACKLOG = 512
 _BATCH = 16
 _PAUSE = 0.25  # seconds without accepting, once no descriptor, memory or thread was left for a connection
 _DYING = 0.25  # seconds within which a process whose connections its end has closed is seen to have ended
@@ -104,21 +101,12 @@ class Listener:
         if PZC01 not in protocol.codec.accept:
             return
         if endpoint:
-            tcp = _bind_tcp(endpoint)
+            tcp, self.endpoint = listen_tcp(endpoint)
             self._listening.append(tcp)
-            self.endpoint = _shown(tcp)
-        if machine.LANE:
-            self._bind_unix(stream_address(agent_id))
-
-    def _bind_unix(self, address: str) -> None:
-        try:
-            unix = mine(partial(sockets.socket, sockets.AF_UNIX, sockets.SOCK_STREAM))
+        unix = listen_unix(agent_id)
+        if unix is not None:
             self._listening.append(unix)
-            unix.bind(address)
-            unix.listen(_BACKLOG)
-            self.name = address[1:]
-        except OSError as exc:  # calls of this host take TCP
-            logger.info("no Unix socket for calls of this host: %s", exc)
+            self.name = stream_address(agent_id)[1:]
 
     def __len__(self) -> int:
         return len(self._open)
@@ -275,46 +263,3 @@ class Listener:
         for connection, thread in threads.items():
             thread.join(max(0.0, deadline - monotonic()))
             connection.stream.close()
-
-
-def _bind_tcp(endpoint: str) -> sockets.socket:
-    """A listening TCP socket.
-
-    Raises:
-        ConfigError: when it is no TCP endpoint.
-        BindError: naming the endpoint and the reason.
-    """
-    host, port = split(check(endpoint))
-    if not host:
-        raise ConfigError(f"stream={endpoint!r} cannot be used: expected tcp://ADDRESS:PORT")
-    family = sockets.AF_INET6 if host.startswith("[") else sockets.AF_INET
-    try:
-        require(2)
-        host = "0.0.0.0" if host == "*" else host.strip("[]")
-        place = sockets.getaddrinfo(host, int(port.replace("*", "0")), family, sockets.SOCK_STREAM)[0][4]
-        return mine(partial(_listening, family, place))
-    except OSError as exc:
-        reason = (exc.strerror or str(exc)).lower()
-        raise BindError(f"cannot bind {endpoint}: {reason}{advice(exc.errno, endpoint)}") from exc
-
-
-def _listening(family: int, place: tuple[object, ...]) -> sockets.socket:
-    made = sockets.socket(family, sockets.SOCK_STREAM)
-    try:
-        alone = getattr(sockets, "SO_EXCLUSIVEADDRUSE", sockets.SO_REUSEADDR)  # Windows shares a port else
-        made.setsockopt(sockets.SOL_SOCKET, alone, 1)
-        if family == sockets.AF_INET6:
-            made.setsockopt(
-                sockets.IPPROTO_IPV6, sockets.IPV6_V6ONLY, 0
-            )  # [::] takes IPv4, too, as that of REP
-        made.bind(place)
-        made.listen(_BACKLOG)
-    except BaseException:
-        made.close()
-        raise
-    return made
-
-
-def _shown(listening: sockets.socket) -> str:
-    host, port, *_ = listening.getsockname()
-    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
