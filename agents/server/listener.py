@@ -153,18 +153,19 @@ class Listener:
             return
         thread = threading.Thread(target=self._serve, args=(connection,), name="pzc-stream", daemon=True)
         with self._lock:
+            oldest = next(iter(self._handshakes)) if len(self._handshakes) >= _HANDSHAKES else None
+            if oldest is not None:
+                del self._handshakes[oldest]
             self._handshakes[connection] = thread
-            oldest = next(iter(self._handshakes)) if len(self._handshakes) > _HANDSHAKES else connection
+        if oldest is not None:
+            self._counters.add("stream_pushed_out")
+            oldest.end()
         try:
             begin(thread)
         except LocalLimit:
             self._forget(connection)
             connection.end()
             raise
-        if oldest is not connection:
-            self._counters.add("stream_pushed_out")
-            self._forget(oldest)
-            oldest.end()
 
     def _rest(self, error: Exception) -> None:
         """Accept nothing for a moment: a connection that cannot be accepted keeps its socket readable."""
