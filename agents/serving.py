@@ -67,6 +67,7 @@ class Server(Agent):
         remap: as `Agent`.
         names: as `Agent`.
         metadata: as `Agent`.
+        stream: as `Agent`.
         urgent: methods that run beside whatever runs, as `pzc.urgent` marks them: names, or paths such as
             ``ch1.off``; ``channels.off`` is that of every channel.
         reading: methods that keys of role observer may call, as `pzc.reading` marks them.
@@ -108,6 +109,7 @@ class Server(Agent):
         on_cancel: Mapping[str, str] = MappingProxyType({}),
         poll: Mapping[str, float] = MappingProxyType({}),
         lanes: str = "one",
+        stream: str = "",
     ) -> None:
         self.served_object = served_object
         self._declared = declared(urgent, reading, concurrent, on_cancel, poll, expose)
@@ -126,7 +128,7 @@ class Server(Agent):
             super().__init__(
                 rep_endpoint, pub_endpoint, name=name, protocol=protocol, namespace=namespace,
                 partition=partition, discovery=discovery, single_port=single_port, remap=remap, names=names,
-                metadata=metadata,
+                metadata=metadata, stream=stream,
             )  # fmt: skip
         except BaseException:
             if self._audit is not None:

@@ -1,13 +1,15 @@
 """Connecting: streams to agents, over the Unix socket of this host or over TCP, and the handshake on them.
 
-`connect_unix` and `connect_tcp` make a stream on which nothing is proved yet. `handshake_with` at the end
-that connected, and `accept_handshake` at the other one, exchange the messages of `protocol.handshake` and
-protect the stream with the keys that they settle. A handshake that fails closes its stream.
+`listen_unix` and `listen_tcp` make the sockets that accept, `connect_unix` and `connect_tcp` streams on which
+nothing is proved yet. `handshake_with` at the end that connected, and `accept_handshake` at the other one,
+exchange the messages of `protocol.handshake` and protect the stream with the keys that they settle. A
+handshake that fails closes its stream.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import socket as sockets
@@ -16,20 +18,25 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from ..protocol.errors import PeerLost, PzcError, RemoteProtocolError
+from ..protocol.errors import BindError, ConfigError, PeerLost, PzcError, RemoteProtocolError
 from ..protocol.frames import PZC01, Buffer, format_header
 from ..protocol.handshake import MAX_MESSAGE, Agreement, ClientHandshake, ServerHandshake, refusal
 from ..protocol.ids import COUNTER_BITS, TIME_BITS, Stamp, is_own_urn
 from ..protocol.signing import Suite
 from ..shm import machine
 from . import families
+from .descriptors import require
+from .endpoints import advice, check, split
 from .inherited import LANE, mine
 from .link_stream import peer_uid
 from .stream import Stream
 
+logger = logging.getLogger("pzc.stream")
+
 FINISH = 2.0
 """Seconds in which a client must prove itself once the server has answered its hello."""
 
+_BACKLOG = 512
 _SERIALIZER = b"json"
 _VANISHED_MS = 4000
 
@@ -106,6 +113,55 @@ def connect_tcp(host: str, port: int, deadline: float, peer: str = "") -> Stream
             failures.append(exc)
     failures[-1].absent = all(each.absent for each in failures)
     raise failures[-1]
+
+
+def listen_unix(agent_id: str) -> sockets.socket | None:
+    """The Unix socket at which an agent accepts streams; None where that cannot be had, and TCP has to do."""
+    if not machine.LANE:
+        return None
+    try:
+        return mine(partial(_listening, sockets.AF_UNIX, stream_address(agent_id)))
+    except OSError as exc:
+        logger.info("no Unix socket for calls of this host: %s", exc)
+        return None
+
+
+def listen_tcp(endpoint: str) -> tuple[sockets.socket, str]:
+    """A TCP socket at which an agent accepts streams, and its endpoint with the real port.
+
+    Raises:
+        ConfigError: when it is no TCP endpoint.
+        BindError: naming the endpoint and the reason.
+    """
+    host, port = split(check(endpoint))
+    if not host:
+        raise ConfigError(f"stream={endpoint!r} cannot be used: expected tcp://ADDRESS:PORT")
+    family = sockets.AF_INET6 if host.startswith("[") else sockets.AF_INET
+    try:
+        require(2)
+        host = "0.0.0.0" if host == "*" else host.strip("[]")
+        place = sockets.getaddrinfo(host, int(port.replace("*", "0")), family, sockets.SOCK_STREAM)[0][4]
+        made = mine(partial(_listening, family, place))
+    except OSError as exc:
+        reason = (exc.strerror or str(exc)).lower()
+        raise BindError(f"cannot bind {endpoint}: {reason}{advice(exc.errno, endpoint)}") from exc
+    host, port, *_ = made.getsockname()
+    return made, f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+
+
+def _listening(family: int, place: Any) -> sockets.socket:
+    made = sockets.socket(family, sockets.SOCK_STREAM)
+    try:
+        alone = getattr(sockets, "SO_EXCLUSIVEADDRUSE", sockets.SO_REUSEADDR)  # Windows shares a port else
+        made.setsockopt(sockets.SOL_SOCKET, alone, 1)
+        if family == sockets.AF_INET6:
+            made.setsockopt(sockets.IPPROTO_IPV6, sockets.IPV6_V6ONLY, 0)  # as REP: [::] takes IPv4, too
+        made.bind(place)
+        made.listen(_BACKLOG)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def handshake_with(stream: Stream, handshake: ClientHandshake, deadline: float) -> Agreement:

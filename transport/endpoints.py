@@ -260,15 +260,14 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
     """
     check(endpoint)
     if endpoint.startswith("ipc://") and _is_taken(endpoint[6:]):
-        advice = _advice(errno.EADDRINUSE, endpoint)
-        raise BindError(f"cannot bind {endpoint}: address already in use{advice}")
+        raise BindError(f"cannot bind {endpoint}: address already in use{advice(errno.EADDRINUSE, endpoint)}")
     _set_family(socket, endpoint.startswith("tcp://["))
     try:
         require(_TO_BIND)
         return inherited.bound(socket, partial(_bind, socket, endpoint))
     except (OSError, zmq.ZMQError) as exc:
         reason = zmq.strerror(exc.errno or 0).lower()
-        raise BindError(f"cannot bind {endpoint}: {reason}{_advice(exc.errno, endpoint)}") from exc
+        raise BindError(f"cannot bind {endpoint}: {reason}{advice(exc.errno, endpoint)}") from exc
 
 
 def _bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
@@ -294,7 +293,8 @@ def _is_taken(path: str) -> bool:
     return True
 
 
-def _advice(code: int | None, endpoint: str) -> str:
+def advice(code: int | None, endpoint: str) -> str:
+    """What to do about an endpoint that cannot be bound, for the end of the message."""
     if code == errno.EADDRINUSE and endpoint.startswith("ipc://"):
         return "; another program, a file or a user has that path: stop it, remove it, or name another one"
     if code == errno.EADDRINUSE:

@@ -344,8 +344,9 @@ class PlainStream:
 
     def _end(self) -> None:
         self._ended = True
-        with contextlib.suppress(OSError):  # the other side was faster
-            self._socket.shutdown(sockets.SHUT_RDWR)
+        if not forked_since(self._forks):  # the parent's goes on when its copy is closed here
+            with contextlib.suppress(OSError):  # the other side was faster
+                self._socket.shutdown(sockets.SHUT_RDWR)
 
     def _release(self) -> None:
         if not (self._sending or self._receiving):

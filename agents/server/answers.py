@@ -77,7 +77,7 @@ class Answers:
             raise Refused(NOT_IN_A_BATCH)
         if call.oneway:  # nobody would let go of what is kept
             return PS, RETURN, None
-        if call.caller.session is None:
+        if not call.native:
             return self._pizco.answer(call.id, result)
         if first_reference(result) is None:
             return PS, RETURN, result

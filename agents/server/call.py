@@ -25,9 +25,9 @@ from ...protocol.exceptions import text_of
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message
-from ...protocol.session import REFERENCES, Session
+from ...protocol.session import REFERENCES, Session, pack_answer
 from ...protocol.shown import plain, printable
-from ...transport.wire import Protocol, now_ms
+from ...transport.wire import Protocol
 from .lane import Lane, QueueEntry
 from .marks import NOTHING
 
@@ -43,21 +43,19 @@ class Carrier(typing.Protocol):
     """What brought requests and takes their answers back.
 
     Attributes:
-        kind: ``unix``, ``tcp`` or ``local``.
+        kind: ``unix`` or ``tcp``.
         protocol: of the agent that is asked.
         waits: each of its requests has a thread of its own, which may wait for a turn.
+        connected: its end is the end of whoever asks, which `is_gone` knows.
     """
 
     kind: str
     protocol: Protocol
     waits: bool
+    connected: bool
 
     def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when there is no way any more. Any thread."""
-        ...
-
-    def transmit(self, frames: Frames, request: Call) -> bool:
-        """Send an answer whose frames somebody else has made; as `send`."""
         ...
 
     def is_gone(self) -> bool:
@@ -89,7 +87,7 @@ class Asker:
         key: with which it signs; None without keys.
         address: where it is, for people, such as ``unix pid 4711 uid 0``.
         carrier: of its requests.
-        session: seals the answers; None for an agent that has none, see `compat.pizco`.
+        session: seals answers over REP and to links; None over a stream, and for what is not `Call.native`.
         user: user id on this host; None elsewhere.
 
     Attributes:
@@ -223,6 +221,11 @@ class Call(QueueEntry):
         return bool(self.message.sequence & REFERENCES)
 
     @property
+    def native(self) -> bool:
+        """True unless `compat.pizco` brought it."""
+        return self.message.stamp is not None
+
+    @property
     def patience(self) -> float | None:
         """Seconds for which it may wait for its turn, a little less than its caller does; None for ever."""
         seconds = self.options.get("timeout")
@@ -272,23 +275,17 @@ class Call(QueueEntry):
         """Of the key that signed it; None without keys."""
         return None if self.caller.key is None else self.caller.key.role
 
-    def seal(self, content: object, serializer: str) -> Frames:
-        """Five frames of an answer, signed with the key of whoever asked.
+    def answer(self, content: object, serializer: str) -> bool:
+        """Send an answer in another serializer, unless none is wanted; False when there is no way any more.
 
         Raises:
-            SerializeError, LocalProtocolError: as `Session.seal`.
-            RemoteProtocolError: to an agent without sessions.
+            SerializeError: when the serializer cannot express the content.
+            RemoteProtocolError: to an agent that reads no other.
         """
-        session, protocol = self.caller.session, self.caller.protocol
-        if session is None:
+        if not self.native:
             raise RemoteProtocolError(f"{self.caller.agent} reads no {serializer}")
-        return session.seal(
-            content, now_ms(), protocol.counter()(), answers=self.message, serializer=serializer
-        )
-
-    def transmit(self, frames: Frames) -> bool:
-        """Send frames back; False when there is no way any more. Any thread."""
-        return self.caller.carrier.transmit(frames, self)
+        packed = pack_answer(content, self.message, serializer)
+        return self.oneway or self.caller.carrier.send(self, packed)
 
 
 class Calls:

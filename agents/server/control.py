@@ -40,6 +40,8 @@ from .replies import Replies, authorize
 from .reply_cache import ReplyCache
 from .unix_listener import UnixConnection
 
+_INFO = "rep_endpoint", "pub_endpoint", "stream_endpoint", "stream_name", "name", "lane", "lock"
+
 _MARKS = 2000
 """Subscriptions to what one agent broadcasts that wait for their mark."""
 
@@ -145,15 +147,14 @@ class Control:
         Raises:
             RoleRefused: when the key may not stop this agent.
         """
-        word = None if request.caller.session is None else _word(content)
+        word = _word(content) if request.native else None
         if word == "hello":
             self._loop.call(partial(self._hello, request, content))
         elif word in self.words and not request.handshake:
             self.words[word](request, content)
         elif is_word(content, "info"):
             about = self._describe()
-            told = ("rep_endpoint", "pub_endpoint", "name", "lane", "lock")
-            self._replies.reply(request, {key: about[key] for key in told})
+            self._replies.reply(request, {key: about[key] for key in _INFO})
         elif is_word(content, "ping"):
             self._replies.reply(request, "pong")
         elif is_word(content, "stop") and not request.handshake:

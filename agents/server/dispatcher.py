@@ -89,10 +89,10 @@ class Dispatcher:
         on_request: Callable[[str, str, Any, str], Any],
     ) -> None:
         self._loop = loop
-        self._replies = replies
+        self.replies = replies
         self.lanes = lanes
         self._cache = cache
-        self._presence = presence
+        self.presence = presence
         self._table = calls.table
         self._role_needed = role_needed
         self._on_request = on_request
@@ -137,8 +137,8 @@ class Dispatcher:
         call = Call(asker, message, route)
         call.began = call.since = monotonic()
         try:
-            if self._presence.missing and not handshake:  # which anybody may say again
-                self._presence.heard(asker.identity)
+            if self.presence.missing and not handshake:  # which anybody may say again
+                self.presence.heard(asker.identity)
             if handshake:
                 call.handshake = handshake
             at_once = len(message.content) <= DECODE_LATER
@@ -270,7 +270,7 @@ class Dispatcher:
     def _refused(self, call: Call, error: Exception) -> Packed | None:
         """Why a call was not executed."""
         self._note(call, error)
-        packed = self._replies.encode_refusal(call, error)
+        packed = self.replies.encode_refusal(call, error)
         return None if call.oneway else packed
 
     def _note(self, call: Call, error: Exception) -> None:
@@ -279,26 +279,26 @@ class Dispatcher:
 
     def _run(self, call: Call, lane: Lane | None) -> Packed | None:
         """Run a call, whose turn it is, and leave the lane; its answer."""
-        if not self._presence.looking:
-            self._presence.look()
+        if not self.presence.looking:
+            self.presence.look()
         answer: Any = None
         try:
             if call.cancelled:  # on its way to its turn
                 answer = not_started()
-                packed = self._replies.encode_refusal(call, answer)
+                packed = self.replies.encode_refusal(call, answer)
             else:
                 answer = self._perform(call)
-                packed = self._replies.encode(call, answer)
+                packed = self.replies.encode(call, answer)
         except BaseException as exc:  # such as SystemExit, by a result that is being encoded
             logger.warning("the answer to %s could not be written", call.label, exc_info=exc)
             lost = RemoteProtocolError("the answer could not be written")
-            packed = self._replies.encode_refusal(call, lost)
+            packed = self.replies.encode_refusal(call, lost)
         finally:
             now = monotonic()
             if lane is not None:
                 lane.leave(call, now)
         caller = call.caller
-        if caller.session is not None:
+        if call.native:
             self._cache.keep(call, packed, now)
         self._table.pop((caller.key_id, call.message.msgid), None)
         if self.audit is not None:
@@ -310,7 +310,7 @@ class Dispatcher:
         token = set_current(call)
         try:
             action, options, act = call.action, call.options, self._act
-            if action and (self._presence.lock.owner is not None or "lock" in options):
+            if action and (self.presence.lock.owner is not None or "lock" in options):
                 self.check_lock(call, action, options, call.member)
             if not action or act is None:
                 message = call.message
@@ -354,7 +354,7 @@ class Dispatcher:
         if action in _UNLOCKED or member.urgent or exposed is None:
             return
         if token or not exposed.only_looks(action, options, member):
-            self._presence.check(call.caller, token, exposed.only_reads(action, options))
+            self.presence.check(call.caller, token, exposed.only_reads(action, options))
 
     def close(self, timeout: float) -> None:
         """Refuse what waits and let end what runs, in at most so many seconds."""

@@ -25,6 +25,7 @@ from ...protocol.errors import (
 from ...protocol.frames import MAX_HEADER, PZC01
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
+from ...protocol.session import pack_answer
 from ...protocol.shown import printable
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
@@ -72,10 +73,6 @@ class Replies:
         """Answer a request, unless none is wanted; False when its sender is known to be gone. Any thread."""
         return request.oneway or request.caller.carrier.send(request, self.encode(request, content))
 
-    def send(self, request: Call, frames: Frames) -> bool:
-        """Send frames that somebody else has made, unless none are wanted."""
-        return request.oneway or request.transmit(frames)
-
     def encode(self, request: Call, content: Any, failed: Exception | None = None) -> Packed:
         """An answer in the serializer of its request; the reason, when the content cannot be expressed.
 
@@ -84,14 +81,14 @@ class Replies:
             content: of the answer.
             failed: why another content could not be expressed, which this one tells.
         """
-        session, message = request.caller.session, request.message
+        message = request.message
         try:
-            if session is None:
+            if not request.native:
                 packed = self.pizco.pack(content, message.serializer)
             else:
                 if not (content.__class__ is tuple and len(content) == 3 and content[1] is RETURN):
                     content = portable(content)
-                packed = session.pack(content, answers=message)
+                packed = pack_answer(content, message)
             if len(packed[1]) > self._codec.max_content:
                 raise too_large(len(packed[1]), self._codec.max_content)
             return packed
@@ -101,7 +98,7 @@ class Replies:
                 logger.warning("a reply cannot be expressed in %s: %s", message.serializer, exc)
                 return self.encode(request, raised(exc), failed=exc)
             logger.warning("nor can the reason: %s", exc)
-            if session is None:
+            if not request.native:
                 return self._codec.serializer, serializers.encode(self._codec.serializer, "")
             return "json", serializers.encode("json", refusal(RemoteProtocolError(str(exc))))
 
@@ -145,7 +142,7 @@ class Replies:
         if request.oneway and self._may_log(request.key_id):
             logger.warning("one-way request of %s was refused: %s", sender, printable(str(error)))
         self.count_refusal(error)
-        if request.caller.session is None:
+        if not request.native:
             return self.encode(request, self.pizco.refusal(error))
         return "json", serializers.encode("json", refusal(error))
 

@@ -62,7 +62,7 @@ class ZmqListener:
     """
 
     kind = "tcp"
-    waits = False
+    waits = connected = False
 
     def __init__(
         self,
@@ -215,19 +215,13 @@ class ZmqListener:
         return self._reply(request.caller, request.message, packed, request.route)
 
     def _reply(self, asker: Asker, message: Message, packed: Packed, route: Frames) -> bool:
-        refuse = partial(self._replies.unsent, asker, message)
-        return self._pass_on(route, self._replies.seal(asker, message, packed), asker.key_id, refuse)
-
-    def transmit(self, frames: Frames, request: Call) -> bool:
-        """Send frames that somebody else has made; False when there is no way any more. Any thread."""
-        return self._pass_on(request.route, frames, request.key_id)
-
-    def _pass_on(
-        self, route: Frames, frames: Frames, key_id: str, refuse: Callable[[int], Frames] | None = None
-    ) -> bool:
+        # A reader whose poll gets no answer asks again for what was not sent.
+        refuse = None if packed[0] == "link" else partial(self._replies.unsent, asker, message)
+        frames = self._replies.seal(asker, message, packed)
+        send = partial(self._send, route, frames, asker.key_id, refuse)
         if self._loop.in_thread():
-            return self._send(route, frames, key_id, refuse)
-        self._loop.call(partial(self._send, route, frames, key_id, refuse))
+            return send()
+        self._loop.call(send)
         return True
 
     def _send(

@@ -108,6 +108,12 @@ def send(stream: Any, content: Any = b"content", deadline: float | None = None, 
     stream.send(*FRONT, content, soon() if deadline is None else deadline, descriptor)
 
 
+def flood(stream: Any, size: int, seconds: float = TIMEOUT) -> None:
+    """Send more than any kernel keeps for a peer that takes nothing."""
+    for _ in range(1_000_000):
+        send(stream, bytes(size), soon(seconds))
+
+
 def receive(stream: Any, seconds: float = TIMEOUT) -> bytes:
     """Content of the next message, which has the usual front."""
     *front, content = stream.receive(soon(seconds))

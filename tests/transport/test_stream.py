@@ -6,7 +6,6 @@ import array
 import math
 import mmap
 import os
-import signal
 import socket
 import threading
 import tracemalloc
@@ -17,7 +16,6 @@ import pytest
 from pzc.protocol.errors import AgentClosed, CallTimeout, LocalProtocolError, PeerLost, RemoteProtocolError
 from pzc.protocol.frames import MAX_CONTENT, MAX_HEADER, MAX_MSGID, MAX_SERIALIZER
 
-from tests.contract.rigs.alarms import Alarm, alarm
 from tests.transport.stream_ends import (
     FRONT,
     HEAD,
@@ -27,6 +25,7 @@ from tests.transport.stream_ends import (
     Ends,
     Raw,
     beside,
+    flood,
     opened,
     packed,
     pair,
@@ -206,10 +205,9 @@ def test_the_largest_content_may_be_bounded(kind: Any) -> None:
 
 @pytest.mark.parametrize("size", [5, INLINE, LARGE])
 def test_a_peer_that_takes_nothing_is_a_timeout_and_the_stream_is_closed(wired: Raw, size: int) -> None:
-    stream, peer = wired
+    stream, _ = wired
     with pytest.raises(CallTimeout, match="did not take the message in time"):
-        for _ in range(1_000_000):
-            send(stream, bytes(size), soon(0.05))
+        flood(stream, size, 0.05)
     assert not stream.idle()
     with pytest.raises(PeerLost):
         send(stream)
@@ -257,8 +255,7 @@ def test_a_message_that_was_begun_has_its_time_and_no_more(kind: Any, carrier: s
         opened(kind, carrier, patience=0.05) as (stream, peer),
         pytest.raises(PeerLost, match="got the message whole"),
     ):
-        for _ in range(100_000):
-            send(stream, bytes(size), math.inf)
+        flood(stream, size, math.inf)
 
 
 def test_what_came_whole_is_received_before_the_loss_of_the_peer(wired: Raw) -> None:
@@ -274,8 +271,7 @@ def test_to_send_to_a_peer_that_has_gone_is_a_loss_and_closes_the_stream(wired: 
     stream, peer = wired
     peer.close()
     with pytest.raises(PeerLost, match="got the message whole"):
-        for _ in range(100):
-            send(stream, bytes(INLINE))
+        flood(stream, INLINE)
     with pytest.raises(PeerLost):
         receive(stream)
 
