@@ -125,6 +125,7 @@ class PooledConnection:
             PeerLost, CallTimeout, AgentClosed: as `Stream.receive`; `sent` tells whether it may have run.
             SignatureError, RemoteProtocolError: for a reply that cannot be taken.
         """
+        self._id, self.sent, self.note = b"", False, None
         abort.waiting.add(self.close)
         try:
             if abort.aborted:  # before it could close this
@@ -162,7 +163,8 @@ def has_stream(peer: Peer, kind: str) -> bool:
 
 def stream_port(peer: Peer) -> str:
     """TCP port at which a peer accepts streams; empty when it said none."""
-    return split(str(peer.details.get("stream_endpoint", "")))[1]
+    _, port = split(str(peer.details.get("stream_endpoint", "")))
+    return port if port.isdecimal() and port.isascii() else ""
 
 
 def open_stream(protocol: Protocol, own: str, peer: Peer, kind: str, deadline: float) -> PooledConnection:
