@@ -1,7 +1,8 @@
 """How fast calls are, beside version 0.2, the standard library, Pyro5, RPyC, raw pyzmq and raw sockets.
 
 ``python -m benchmarks.calls`` prints one table with all processes pinned to one core and one without, then
-how many Python functions a call runs through; ``--profile`` prints where the time of one call goes. docs/performance.md says what is compared.
+how many Python functions a call runs through; ``--profile`` prints where the time of one call goes.
+docs/performance.md says what is compared.
 """
 
 from __future__ import annotations
