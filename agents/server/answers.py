@@ -77,7 +77,7 @@ class Answers:
             raise Refused(NOT_IN_A_BATCH)
         if call.oneway:  # nobody would let go of what is kept
             return PS, RETURN, None
-        if not call.native:
+        if not call.caller.native:
             return self._pizco.answer(call.id, result)
         if first_reference(result) is None:
             return PS, RETURN, result

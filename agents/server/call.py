@@ -87,17 +87,18 @@ class Asker:
         key: with which it signs; None without keys.
         address: where it is, for people, such as ``unix pid 4711 uid 0``.
         carrier: of its requests.
-        session: seals answers over REP and to links; None over a stream, and for what is not `Call.native`.
+        session: seals answers over REP and to links; None over a stream, and for what is not `native`.
         user: user id on this host; None elsewhere.
 
     Attributes:
         identity: what is kept for it stands under this.
         key_name: proven name, empty when unsigned.
         key_id: of the proven key, empty when unsigned.
+        native: False for whom `compat.pizco` brought.
     """
 
     __slots__ = (
-        "address", "agent", "carrier", "identity", "key", "key_id", "key_name", "protocol",
+        "address", "agent", "carrier", "identity", "key", "key_id", "key_name", "native", "protocol",
         "session", "user",
     )  # fmt: skip
 
@@ -118,6 +119,7 @@ class Asker:
         self.carrier = carrier
         self.session = session
         self.user = user
+        self.native = True
         self.protocol = carrier.protocol
         self.identity = Identity(self.key_id, agent)
 
@@ -221,11 +223,6 @@ class Call(QueueEntry):
         return bool(self.message.sequence & REFERENCES)
 
     @property
-    def native(self) -> bool:
-        """True unless `compat.pizco` brought it."""
-        return self.message.stamp is not None
-
-    @property
     def patience(self) -> float | None:
         """Seconds for which it may wait for its turn, a little less than its caller does; None for ever."""
         seconds = self.options.get("timeout")
@@ -282,7 +279,7 @@ class Call(QueueEntry):
             SerializeError: when the serializer cannot express the content.
             RemoteProtocolError: to an agent that reads no other.
         """
-        if not self.native:
+        if not self.caller.native:
             raise RemoteProtocolError(f"{self.caller.agent} reads no {serializer}")
         packed = pack_answer(content, self.message, serializer)
         return self.oneway or self.caller.carrier.send(self, packed)

@@ -17,7 +17,7 @@ from time import monotonic
 from ...protocol.errors import CallTimeout, FrameError, PzcError, RemoteProtocolError
 from ...protocol.frames import PZC01, Kind, format_header, text
 from ...protocol.handshake import Agreement
-from ...protocol.ids import parse_urn
+from ...protocol.ids import Stamp, is_own_urn
 from ...protocol.message import Facts, Message
 from ...transport.connecting import tuned
 from ...transport.counters import Counters
@@ -86,6 +86,7 @@ class AcceptedConnection:
         trusted = key is not None and key.trusted
         self._facts = Facts.of(PZC01, Kind.REQUEST, agreement.peer_id, "", key, trusted=trusted)
         self._suite, self._abilities = agreement.suite, agreement.peer_abilities
+        self._stamp = Stamp(0, 0, agreement.peer_epoch)
         self._header, self._expected = header, format_header(PZC01, agreement.peer_id, "", 0)
         return Asker(agreement.peer_id, key, self.place, self, user=self.user)
 
@@ -96,40 +97,47 @@ class AcceptedConnection:
             PeerLost, AgentClosed, CallTimeout: when it ends.
             RemoteProtocolError, FrameError, SignatureError: for a client that breaks the rules.
         """
-        counts, handle = self._counters.tally(), self._dispatcher.handle
+        counts, handle, opened = self._counters.tally(), self._dispatcher.handle, dict[bytes, str]()
+        receive, expected, most = self.stream.receive, self._expected, self.protocol.codec.max_content
         try:
             while not self._ending:
-                message = self._next()
+                try:
+                    header, name, msgid, content = receive(monotonic() + IDLE)
+                except CallTimeout:  # a call that is answered later may take longer
+                    if not self._owes or self.stream.hung_up():
+                        raise
+                    continue
                 self._runs = self._owes = True
                 if self._ending:
                     return
+                if header != expected or is_own_urn(msgid) is None:
+                    raise RemoteProtocolError(
+                        f"header {header[:80]!r} and id {msgid[:60]!r} do not belong here"
+                    )
+                serializer = opened.get(name) or text("serializer", name)
+                message = Message(
+                    self._facts,
+                    msgid.decode(),
+                    self._stamp,
+                    serializer,
+                    content,
+                    self._suite,
+                    self._abilities,
+                )
                 counts["requests"] += 1
-                if (error := self._error_in(message)) is None:
+                error = None if name in opened and len(content) <= most else self._error_in(message)
+                if error is None:
+                    opened[name] = serializer
                     packed = handle(asker, message)
                 else:
                     packed = self._dispatcher.replies.encode_refusal(Call(asker, message), error)
-                if packed is not None and not self._send(message, packed):
-                    return
+                if packed is not None:
+                    if not self._send(message, packed, monotonic() + _SEND_TIMEOUT):
+                        return
+                    counts["replies"] += 1
                 self._runs = False
         finally:
             self._counters.fold(counts)
-
-    def _next(self) -> Message:
-        """The next request."""
-        while True:
-            try:
-                header, name, msgid, content = self.stream.receive(monotonic() + IDLE)
-                break
-            except CallTimeout:  # a call that is answered later may take longer
-                if not self._owes or self.stream.hung_up():
-                    raise
-        if header != self._expected:
-            raise RemoteProtocolError(f"the header {header[:80]!r} is not that of this connection")
-        asked = str(msgid, "ascii", "replace")
-        return Message(
-            self._facts, asked, parse_urn(asked), text("serializer", name), content, self._suite,
-            self._abilities,
-        )  # fmt: skip
 
     def _error_in(self, message: Message) -> RemoteProtocolError | None:
         """Why a request is not taken, which its client can be told."""
@@ -140,11 +148,13 @@ class AcceptedConnection:
 
     def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when the client has gone. Any thread."""
-        return self._send(request.message, packed)
+        # A client reads while it waits: the I/O thread need not wait for one that does not.
+        wait = 0.0 if self._loop.in_thread() else _SEND_TIMEOUT
+        sent = self._send(request.message, packed, monotonic() + wait)
+        self._counters.add("replies", sent)
+        return sent
 
-    def _send(self, message: Message, packed: Packed) -> bool:
-        """A client reads while it waits: the I/O thread need not wait for one that does not."""
-        deadline = monotonic() + (0.0 if self._loop.in_thread() else _SEND_TIMEOUT)
+    def _send(self, message: Message, packed: Packed, deadline: float) -> bool:
         name, body = packed
         try:
             with self._sending:
@@ -155,7 +165,6 @@ class AcceptedConnection:
             self._counters.add("replies_lost")
             logger.info("a reply to %s could not be sent: %s", self.place, exc)
             return False
-        self._counters.add("replies")
         return True
 
     def is_gone(self) -> bool:

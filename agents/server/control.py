@@ -147,7 +147,7 @@ class Control:
         Raises:
             RoleRefused: when the key may not stop this agent.
         """
-        word = _word(content) if request.native else None
+        word = _word(content) if request.caller.native else None
         if word == "hello":
             self._loop.call(partial(self._hello, request, content))
         elif word in self.words and not request.handshake:

@@ -13,7 +13,6 @@
     'inspect'; 'describe', [] that only look    likewise while something runs
     somebody else holds the lock                raised in its turn
     from a carrier whose threads wait           runs in that thread, in its turn, unless it is one-way
-    else, proved quick and its turn is now      runs where it arrived
     else                                        runs in a worker of the lane, in its turn
     ... and its content is above 64 KiB         is decoded there, unless there are several lanes
     any, while the agent is being stopped       refused, and not executed
@@ -32,6 +31,7 @@ from ...protocol.contents import PS, SEQUENCES, ps_message
 from ...protocol.errors import FrameError, RemoteProtocolError, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
+from ...protocol.serializers import decode
 from ...transport.endpoints import DECODE_LATER
 from ...transport.loop import Loop
 from ..current import reset_current, set_current
@@ -61,7 +61,7 @@ class Dispatcher:
     """Decides about the requests of one agent; safe from any thread.
 
     Args:
-        loop: whose thread may run quick requests.
+        loop: for the timers of calls that wait.
         replies: formats and sends the answers.
         lanes: orders of execution, by the numbers that members have.
         cache: keeps the answers for callers that lost their connection.
@@ -144,7 +144,9 @@ class Dispatcher:
             at_once = len(message.content) <= DECODE_LATER
             # Which of several lanes a call is for, its content tells.
             if at_once or (not handshake and (asker.carrier.waits or len(self.lanes) > 1)):
-                content = message.decode(writable=True)
+                content = decode(
+                    message.serializer, message.content, trusted=message.facts.trusted, writable=True
+                )
                 if type(content) not in SEQUENCES and self.control(call, content):
                     return None
                 self._judge(call, content)
@@ -157,12 +159,6 @@ class Dispatcher:
         except Exception as exc:
             return self._refused(call, exc)
         return self._place(call)
-
-    def lane(self, member: Member, action: str) -> Lane:
-        """In which an action of a member takes its turn."""
-        lane = self.lanes[member.lane]
-        beside = member.concurrent and action != "setattr" and not lane.affine
-        return self.concurrent if beside else lane
 
     def _judge(self, call: Call, content: Any) -> None:
         """Say what a request is about, and whether its key may do that.
@@ -188,11 +184,11 @@ class Dispatcher:
                 call.oneway = options.get("oneway") is True
             else:
                 action = ""
-        self._authorize(call.caller.key, content, action, call.options)
+        key = call.caller.key
+        if key is not None and key.role < self._asked_below and action not in self._free[key.role]:
+            self._authorize(key, content, action, call.options)
 
-    def _authorize(self, key: Key | None, content: Any, action: str, options: dict[str, Any]) -> None:
-        if key is None or key.role >= self._asked_below or action in self._free[key.role]:
-            return
+    def _authorize(self, key: Key, content: Any, action: str, options: dict[str, Any]) -> None:
         if action and not self._asks_always and self.exposed is not None:
             needed = self.exposed.role(action, options)
         else:
@@ -202,26 +198,19 @@ class Dispatcher:
     def _place(self, call: Call) -> Packed | None:
         """Run a call where and when it may."""
         member, action = call.member, call.action
-        lane = self.lane(member, action)
-        call.kind = action[:20], member.text
+        lane = self.lanes[member.lane]
+        if member.concurrent and action != "setattr" and not lane.affine:
+            lane = self.concurrent
         try:
-            exposed = self.exposed if lane.running else None
+            exposed = self.exposed if lane.turns else None
             if member.urgent or (exposed and exposed.only_looks(action, call.options, member)):
                 return self._beside(call)
             call.lane = lane
             if call.caller.carrier.waits and not (lane.affine or call.oneway):
                 lane.enter(call)
-            elif call.content is UNREAD or not lane.enter_quick(call):
+            else:
                 self._queue(call, lane)
                 return None
-            elif not self._loop.in_thread():  # of a connection that reads on: its own thread
-                return self._run(call, lane)
-            else:
-                self._loop.step_aside()
-                try:
-                    return self._run(call, lane)
-                finally:
-                    self._loop.step_back()
         except Exception as exc:
             self._end(call)
             return self._refused(call, exc)
@@ -296,9 +285,9 @@ class Dispatcher:
         finally:
             now = monotonic()
             if lane is not None:
-                lane.leave(call, now)
+                lane.leave(call)
         caller = call.caller
-        if call.native:
+        if caller.native:
             self._cache.keep(call, packed, now)
         self._table.pop((caller.key_id, call.message.msgid), None)
         if self.audit is not None:
@@ -340,7 +329,8 @@ class Dispatcher:
 
     def _check_part(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
         """Judge one call of a batch in its turn, as if it came by itself."""
-        self._authorize(call.caller.key, ps_message(action, options), action, options)
+        if (key := call.caller.key) is not None:
+            self._authorize(key, ps_message(action, options), action, options)
         self.check_lock(call, action, options, member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:

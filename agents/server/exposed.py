@@ -329,7 +329,7 @@ class ExposedObject:
             "signal",
         ):  # a pickled method carries the whole object, private attributes included
             raise MemberRefused(f"{member.text!r} is a {kind} and is not sent by value")
-        if not call.native:
+        if not call.caller.native:
             return PS, RETURN, value
         return PS, RETURN, by_value(value, member.text, read=True)
 

@@ -83,7 +83,7 @@ class Replies:
         """
         message = request.message
         try:
-            if not request.native:
+            if not request.caller.native:
                 packed = self.pizco.pack(content, message.serializer)
             else:
                 if not (content.__class__ is tuple and len(content) == 3 and content[1] is RETURN):
@@ -98,7 +98,7 @@ class Replies:
                 logger.warning("a reply cannot be expressed in %s: %s", message.serializer, exc)
                 return self.encode(request, raised(exc), failed=exc)
             logger.warning("nor can the reason: %s", exc)
-            if not request.native:
+            if not request.caller.native:
                 return self._codec.serializer, serializers.encode(self._codec.serializer, "")
             return "json", serializers.encode("json", refusal(RemoteProtocolError(str(exc))))
 
@@ -142,7 +142,7 @@ class Replies:
         if request.oneway and self._may_log(request.key_id):
             logger.warning("one-way request of %s was refused: %s", sender, printable(str(error)))
         self.count_refusal(error)
-        if not request.native:
+        if not request.caller.native:
             return self.encode(request, self.pizco.refusal(error))
         return "json", serializers.encode("json", refusal(error))
 

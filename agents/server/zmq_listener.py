@@ -121,7 +121,7 @@ class ZmqListener:
             except zmq.Again:  # there was other news of this socket
                 return alone
             alone = self._take([peer, *receive_parts(socket, self._arrived)]) and alone
-            if self._closed or not self._loop.in_thread():  # a call that was quick so far was not
+            if self._closed:
                 return False
             if not is_readable(socket):
                 return alone
@@ -175,7 +175,9 @@ class ZmqListener:
         """Who sent a request, the request, and whether it was addressed to nobody in particular."""
         if is_pizco(frames):
             message = self._pizco.open(frames)
-            return Asker(message.sender, message.signer, "tcp", self), message, False
+            asker = Asker(message.sender, message.signer, "tcp", self)
+            asker.native = False
+            return asker, message, False
         try:
             message = self.protocol.open(
                 frames,
