@@ -160,6 +160,12 @@ class Dispatcher:
             return self._refused(call, exc)
         return self._place(call)
 
+    def lane(self, member: Member, action: str) -> Lane:
+        """In which an action of a member takes its turn."""
+        lane = self.lanes[member.lane]
+        beside = member.concurrent and action != "setattr" and not lane.affine
+        return self.concurrent if beside else lane
+
     def _judge(self, call: Call, content: Any) -> None:
         """Say what a request is about, and whether its key may do that.
 
@@ -198,9 +204,7 @@ class Dispatcher:
     def _place(self, call: Call) -> Packed | None:
         """Run a call where and when it may."""
         member, action = call.member, call.action
-        lane = self.lanes[member.lane]
-        if member.concurrent and action != "setattr" and not lane.affine:
-            lane = self.concurrent
+        lane = self.lane(member, action) if member.concurrent else self.lanes[member.lane]
         try:
             exposed = self.exposed if lane.turns else None
             if member.urgent or (exposed and exposed.only_looks(action, call.options, member)):
