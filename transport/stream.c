@@ -224,7 +224,14 @@ static size_t make_room(Ahead *a) {
 #define HUNG_UP POLLHUP
 #endif
 
+#ifdef __APPLE__
+#define MONOTONIC CLOCK_UPTIME_RAW      /* time.monotonic() there; the other clock goes on while the machine sleeps */
+#else
+#define MONOTONIC CLOCK_MONOTONIC
+#endif
+
 enum { SECOND = 1000000000, FIRST_SLEEP = 10000000, SPIN = 20000, MAX_FDS = 2, STEP = 1 << 26 };
+enum { BRIEF = 1 << 12, STRETCH = 1 << 22 };    /* bytes hashed with the GIL held; received before Python is asked */
 enum { OK, LATE, SLOW, SIGNAL, GONE, STARVED, CROWDED };    /* how an operation on the socket ended */
 
 typedef struct Stream {
@@ -232,7 +239,7 @@ typedef struct Stream {
     struct Stream *next, **link;                /* in the list of all, for a forked child */
     PyObject *peer, *weak;
     int fd, family, forked, stopped, ended, sending, receiving, begun;
-    int fds[MAX_FDS], nfds, offered;            /* descriptors that came; whether the first is of the last message */
+    int fds[MAX_FDS + 1], nfds, offered;        /* descriptors that came; whether the first is of the last message */
     int misses, skip;                           /* spins in vain of late; waits that do not spin therefore */
     double patience;
     unsigned long long most;                    /* bytes of the largest content */
@@ -256,43 +263,65 @@ static void close_inherited(void) {             /* in a forked child: a copy wou
 
 /* ---- waiting, without the GIL ---------------------------------------------------------------------------- */
 
-typedef struct { int64_t end, limit; int slept; } Wait;    /* monotonic ns: the deadline; when a message has taken too long */
+/* Monotonic ns: the deadline, when a message has taken too long, and until when to spin (0: not known yet, -1: no
+   more); ns of the next sleep. */
+typedef struct { int64_t end, limit, spin, sleep; } Wait;
 
 static int64_t now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(MONOTONIC, &t);
     return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
 }
 
 static Wait wait_until(double deadline) {
-    return (Wait){deadline < 9e9 ? (int64_t)(deadline * 1e9) : INT64_MAX, INT64_MAX, 0};
+    return (Wait){deadline < 9e9 ? (int64_t)(deadline > 0 ? deadline * 1e9 : 0) : INT64_MAX, INT64_MAX, 0, FIRST_SLEEP};
 }
 
 static int64_t limit_of(const Stream *s, uint64_t size) {
     return now() + (int64_t)((s->patience + (double)size / (1 << 20)) * 1e9);
 }
 
-/* Sleep until the socket may be used. The first sleep is short: a signal that came before it woke nothing. */
+/* Nanoseconds that are left, and why none are. */
+static int64_t time_left(const Wait *w, int *why) {
+    int64_t until = w->end < w->limit ? w->end : w->limit, left = until == INT64_MAX ? INT64_MAX : until - now();
+    *why = left > 0 ? OK : w->end <= w->limit ? LATE : SLOW;
+    return left;
+}
+
+/* Something came or went: the next wait is a new one. */
+static void moved(Wait *w) { w->sleep = FIRST_SLEEP, w->spin = 0; }
+
+/* Sleep until the socket may be used. Sleeps begin short and double: a signal that came between two woke nothing, and
+   is seen after at most as long as this has waited. */
 static int sleep_for(Stream *s, short events, Wait *w) {
     struct pollfd one = {s->fd, events, 0};
-    int64_t until = w->end < w->limit ? w->end : w->limit, left = until == INT64_MAX ? INT64_MAX : until - now();
-    if (left <= 0) return w->end <= w->limit ? LATE : SLOW;
-    int first = !w->slept && left > FIRST_SLEEP;
-    if (first) left = FIRST_SLEEP;
+    int why;
+    int64_t left = time_left(w, &why);
+    if (why != OK) return why;
+    if (left > w->sleep) left = w->sleep;
+    w->sleep *= 2;
 #ifdef __linux__
     struct timespec t = {left / SECOND, left % SECOND};
-    int n = ppoll(&one, 1, left == INT64_MAX ? NULL : &t, NULL);
+    int n = ppoll(&one, 1, &t, NULL);
 #else
     int n = poll(&one, 1, left > 200000000 ? 200 : (int)(left / 1000000 + 1));     /* looks at the time again */
 #endif
-    w->slept |= first && n == 0;
     return n > 0 ? OK : n < 0 && errno != EINTR ? GONE : SIGNAL;
 }
 
-/* A spin in vain takes the core from whoever is waited for: after some of these fewer waits spin, down to one of 64. */
-static void spun(Stream *s, int in_vain) {
+/* A spin in vain takes the core from the peer's thread: after some, fewer waits spin, down to one of 64. Those spin
+   twice as long: an answer comes late while the other end sleeps as well, and stops that when this end spins. */
+static void begin_spin(Stream *s, Wait *w) {
+    if (w->spin) return;
+    w->spin = s->skip ? -1 : now() + SPIN * (s->misses ? 2 : 1);
+    s->skip -= s->skip > 0;
+}
+
+static void end_spin(Stream *s, Wait *w, int in_vain) {
+    if (w->spin <= 0) return;
     s->misses = !in_vain ? 0 : s->misses < 6 ? s->misses + 1 : 6;
     s->skip = (1 << s->misses) - 1;
+    w->spin = -1;
 }
 
 static int keep_fds(Stream *s, struct msghdr *m) {
@@ -302,7 +331,7 @@ static int keep_fds(Stream *s, struct msghdr *m) {
         for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++, found++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-            if (s->nfds < MAX_FDS) s->fds[s->nfds++] = fd;
+            if (s->nfds < MAX_FDS + s->offered) s->fds[s->nfds++] = fd;
             else many = !close(fd) || 1;
         }
     }
@@ -321,26 +350,26 @@ static int receive_some(Stream *s, unsigned char *to, size_t size, ssize_t *coun
     return *count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? LATE : GONE;
 }
 
-/* Receive more into `ahead`: spin, then sleep, while nothing is there. */
+/* Receive more into `ahead`: spin, then sleep, while nothing is there. No wait spins again after a sleep, which
+   would lose a signal that came meanwhile. */
 static int receive_more(Stream *s, Wait *w) {
     size_t room = make_room(&s->ahead);
-    int64_t spin = 0;
     ssize_t count;
     for (int why;;) {
         why = receive_some(s, s->ahead.bytes + s->ahead.have, room, &count);
-        if (count > 0) s->ahead.have += (size_t)count;
-        if (why != LATE) return why;
-        if (!spin) {
-            int skips = s->skip > 0;
-            s->skip -= skips;
-            spin = skips ? -1 : now() + SPIN * (s->misses ? 2 : 1);
+        if (count > 0) {
+            s->ahead.have += (size_t)count;
+            end_spin(s, w, 0);
+            moved(w);
         }
-        if (spin > 0 && now() < spin) {
+        if (why != LATE) return why;
+        begin_spin(s, w);
+        if (now() < w->spin) {
             sched_yield();
             if (s->ended) return GONE;
             continue;
         }
-        if (spin > 0) spun(s, 1), spin = -1;
+        end_spin(s, w, 1);
         if ((why = sleep_for(s, POLLIN, w)) != OK) return why;
     }
 }
@@ -352,7 +381,9 @@ static int push(Stream *s, const unsigned char *data, size_t size, size_t *done,
         int why = n >= 0 || errno == EINTR ? OK : errno != EAGAIN && errno != EWOULDBLOCK ? GONE
                   : w ? sleep_for(s, POLLOUT, w) : LATE;
         if (why != OK) return why;
-        if (n > 0) *done += (size_t)n;
+        if (n <= 0) continue;
+        *done += (size_t)n;
+        if (w) moved(w);
     }
     return OK;
 }
@@ -453,17 +484,17 @@ static int push_all(Stream *s, const unsigned char *data, size_t size, Wait *w, 
     return why;
 }
 
-/* Send the first bytes with a descriptor; they are few. */
+/* As `push_all`, with a descriptor beside the first byte. */
 static int push_carrying(Stream *s, const unsigned char *data, size_t size, int fd, Wait *w) {
     union { char space[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } control;
-    struct iovec from = {(void *)(uintptr_t)data, 1};
+    struct iovec from = {(void *)(uintptr_t)data, size};
     struct msghdr m = {.msg_iov = &from, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(c), &fd, sizeof fd);
     for (int why;;) {
         ssize_t n = sendmsg(s->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n == 1) return push_all(s, data + 1, size - 1, w, 0);
+        if (n > 0) return push_all(s, data + n, size - (size_t)n, w, 0);
         if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return GONE;
         Py_BEGIN_ALLOW_THREADS
         why = sleep_for(s, POLLOUT, w);
@@ -472,25 +503,34 @@ static int push_carrying(Stream *s, const unsigned char *data, size_t size, int 
     }
 }
 
+/* Sign a piece of a large content, then push it: the kernel and the peer carry it while the next one is signed. */
+static int send_piece(Stream *s, Running *r, const unsigned char *from, size_t size, Wait *w) {
+    const unsigned char *to = s->out.suite == AES_GCM ? s->made : from;
+    size_t done = 0;
+    int why;
+    time_left(w, &why);     /* a peer that is always ready never has us sleep */
+    if (why != OK) return why;
+    Py_BEGIN_ALLOW_THREADS
+    tag_take(&s->out, r, from, s->made, size);
+    why = push(s, to, size, &done, w, MSG_MORE);
+    Py_END_ALLOW_THREADS
+    while (!PyErr_CheckSignals() && why == SIGNAL) {
+        Py_BEGIN_ALLOW_THREADS
+        why = push(s, to, size, &done, w, MSG_MORE);
+        Py_END_ALLOW_THREADS
+    }
+    return PyErr_Occurred() ? SIGNAL : why;
+}
+
 static int send_large(Stream *s, const Content *c, size_t front, int fd, Wait *w) {
     Running r;
     tag_begin(&s->out, &r, s->made, front);
     int why = fd < 0 ? push_all(s, s->made, front, w, MSG_MORE) : push_carrying(s, s->made, front, fd, w);
     for (Py_ssize_t i = 0; i < c->n && why == OK; i++) {
-        for (size_t at = 0, size; at < (size_t)c->parts[i].len && why == OK; at += size) {
-            const unsigned char *from = (const unsigned char *)c->parts[i].buf + at, *to = from;
-            size_t left = (size_t)c->parts[i].len - at, done = 0;
+        const unsigned char *from = c->parts[i].buf;
+        for (size_t left = (size_t)c->parts[i].len, size; left && why == OK; left -= size, from += size) {
             size = left < PIECE ? left : PIECE;
-            if (s->out.suite == AES_GCM) to = s->made;
-            Py_BEGIN_ALLOW_THREADS
-            tag_take(&s->out, &r, from, s->made, size);
-            why = push(s, to, size, &done, w, MSG_MORE);
-            Py_END_ALLOW_THREADS
-            while (why == SIGNAL && !PyErr_CheckSignals()) {
-                Py_BEGIN_ALLOW_THREADS
-                why = push(s, to, size, &done, w, MSG_MORE);
-                Py_END_ALLOW_THREADS
-            }
+            why = send_piece(s, &r, from, size, w);
         }
     }
     if (why != OK) return why;
@@ -502,9 +542,11 @@ static int send_small(Stream *s, const Content *c, size_t front, int fd, Wait *w
     unsigned char *p = s->made + front;
     Running r;
     for (Py_ssize_t i = 0; i < c->n; i++) p = put(p, c->parts[i].buf, (size_t)c->parts[i].len);
+    PyThreadState *thread = c->sizes.content > BRIEF ? PyEval_SaveThread() : NULL;
     tag_begin(&s->out, &r, s->made, front);
     tag_take(&s->out, &r, s->made + front, s->made + front, c->sizes.content);
     tag_write(&s->out, &r, p);
+    if (thread) PyEval_RestoreThread(thread);
     size_t size = (size_t)(p - s->made) + signature_size(&s->out);
     return fd < 0 ? push_all(s, s->made, size, w, 0) : push_carrying(s, s->made, size, fd, w);
 }
@@ -573,9 +615,14 @@ static void advise(unsigned char *bytes, size_t size) {     /* huge pages save m
 #endif
 }
 
-/* Receive the rest of a large content behind `have` bytes of it, hashing what came while more comes. */
+/* Receive the rest of a large content behind `have` bytes of it, hashing what came while more comes. Stops as if a
+   signal had come, now and then: where bytes always come nothing sleeps, and a signal would not be seen. */
 static int receive_rest(Stream *s, Block *b, size_t *room, size_t *have, Running *r, Wait *w) {
-    while (*have < b->size) {
+    int why;
+    time_left(w, &why);
+    if (why != OK) return why;
+    for (size_t stop = *have + STRETCH; *have < b->size;) {
+        if (*have >= stop) return SIGNAL;
         if (*have == *room) {                               /* what is only announced costs no memory */
             size_t more = b->size - *room < *room ? b->size : 2 * *room;
             unsigned char *larger = realloc(b->bytes, more);
@@ -585,9 +632,14 @@ static int receive_rest(Stream *s, Block *b, size_t *room, size_t *have, Running
         }
         ssize_t count;
         size_t most = *room - *have < PIECE ? *room - *have : PIECE;
-        int why = receive_some(s, b->bytes + *have, most, &count);
-        if (why == LATE) why = sleep_for(s, POLLIN, w);
-        else if (why == OK) tag_take(&s->in, r, b->bytes + *have, b->bytes + *have, (size_t)count), *have += (size_t)count;
+        why = receive_some(s, b->bytes + *have, most, &count);
+        if (why == LATE) {
+            why = sleep_for(s, POLLIN, w);
+        } else if (why == OK) {
+            tag_take(&s->in, r, b->bytes + *have, b->bytes + *have, (size_t)count);
+            *have += (size_t)count;
+            moved(w);
+        }
         if (why != OK) return why;
     }
     return OK;
@@ -604,9 +656,11 @@ static PyObject *take_large(Stream *s, const Sizes *z, Wait *w) {
     if (!b->bytes) return Py_DECREF(b), PyErr_NoMemory();
     advise(b->bytes, room);
     if (have > z->content) have = z->content;
+    Py_BEGIN_ALLOW_THREADS
     memcpy(b->bytes, a->bytes + a->at + front, have);
     tag_begin(&s->in, &r, a->bytes + a->at, front);
     tag_take(&s->in, &r, b->bytes, b->bytes, have);
+    Py_END_ALLOW_THREADS
     a->at += front + have;
     w->limit = limit_of(s, z->content);
     do {
@@ -654,9 +708,18 @@ static int settle(Stream *s, int carries) {
     return 1;
 }
 
+static PyObject *take_small(Stream *s, const Sizes *z) {
+    const char *content = (const char *)s->ahead.bytes + s->ahead.at + front_of(z);
+    PyThreadState *thread = z->content > BRIEF ? PyEval_SaveThread() : NULL;
+    int what = judge(&s->ahead, z, &s->in);
+    if (thread) PyEval_RestoreThread(thread);
+    if (what == FORGED) return PyErr_SetString(signature_error, "the signature does not match"), NULL;
+    return PyBytes_FromStringAndSize(content, (Py_ssize_t)z->content);
+}
+
 static PyObject *taken(Stream *s, Wait *w) {
     unsigned char front[MAX_FRONT];
-    PyObject *content = NULL;
+    PyObject *content;
     Sizes z;
     int what = await(s, &z, w);
     if (what < 0) return NULL;
@@ -667,16 +730,9 @@ static PyObject *taken(Stream *s, Wait *w) {
         return wrong_sizes(remote_error, said, &z, s->most);
     }
     if (used_up(&s->in)) return NULL;
-    const unsigned char *start = s->ahead.bytes + s->ahead.at, *p = front + HEAD;
-    size_t size = front_of(&z);
-    memcpy(front, start, size);
-    if (what == LARGE) {
-        content = take_large(s, &z, w);
-    } else if (judge(&s->ahead, &z, &s->in) == FORGED) {
-        PyErr_SetString(signature_error, "the signature does not match");
-    } else {
-        content = PyBytes_FromStringAndSize((const char *)start + size, (Py_ssize_t)z.content);
-    }
+    const unsigned char *p = front + HEAD;
+    memcpy(front, s->ahead.bytes + s->ahead.at, front_of(&z));
+    content = what == LARGE ? take_large(s, &z, w) : take_small(s, &z);
     if (!content) return NULL;
     if (((z.flags & CARRYING) || s->nfds) && !settle(s, z.flags & CARRYING)) return Py_DECREF(content), NULL;
     return Py_BuildValue("(y#y#y#N)", p, (Py_ssize_t)z.header, p + z.header, (Py_ssize_t)z.serializer,
@@ -706,6 +762,8 @@ static PyObject *stream_protect(PyObject *self, PyObject *args, PyObject *named)
     if (!PyArg_ParseTupleAndKeywords(args, named, "iy#y#", names, &suite, &out, &nout, &in, &nin)) return NULL;
     if ((suite != NONE && suite != HMAC_SHA256 && suite != AES_GCM) || (suite && (nout != KEY || nin != KEY)))
         return PyErr_Format(PyExc_ValueError, "suite %d with keys of %zd and %zd bytes cannot be used", suite, nout, nin);
+    if (s->sending || s->receiving)     /* without the GIL, and perhaps in the cipher */
+        return PyErr_SetString(PyExc_RuntimeError, "another thread uses this stream"), NULL;
     if (!direction_begin(&s->out, suite, out, 1) || !direction_begin(&s->in, suite, in, 0)) return PyErr_NoMemory();
     return Py_NewRef(Py_None);
 }
@@ -781,9 +839,9 @@ static int stream_init(PyObject *self, PyObject *args, PyObject *named) {
     if (!PyArg_ParseTupleAndKeywords(args, named, "O|UKd", names, &sock, &peer, &most, &s->patience)) return -1;
     s->made = malloc(PIECE + MAX_FRONT);
     s->ahead.bytes = malloc(ROOM);
-    s->peer = peer ? Py_NewRef(peer) : PyUnicode_FromString("the peer");
+    if (peer) Py_DECREF(s->peer), s->peer = Py_NewRef(peer);
     s->most = most;
-    if (!s->made || !s->ahead.bytes || !s->peer) return PyErr_NoMemory(), -1;
+    if (!s->made || !s->ahead.bytes) return PyErr_NoMemory(), -1;
     if (!(number = PyObject_CallMethod(sock, "detach", NULL))) return -1;
     s->fd = (int)PyLong_AsLong(number);
     Py_DECREF(number);
@@ -804,7 +862,9 @@ static int stream_init(PyObject *self, PyObject *args, PyObject *named) {
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     (void)args, (void)named;
     Stream *s = (Stream *)PyType_GenericAlloc(type, 0);
-    if (s) s->fd = -1, s->ended = 1;
+    if (!s) return NULL;
+    s->fd = -1, s->ended = 1;
+    if (!(s->peer = PyUnicode_FromString("the peer"))) Py_CLEAR(s);
     return (PyObject *)s;
 }
 
