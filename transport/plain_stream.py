@@ -27,6 +27,7 @@ INLINE = 1 << 16
 """Bytes of the largest content that travels in one piece with the rest, and is received as ``bytes``."""
 
 _SLICE = 3600.0 if machine.LANE else 0.2  # Ctrl-C and a close end a wait at once only on Linux
+_FIRST_SLEEP = 0.01
 _FIRST = 1 << 20  # bytes of memory that are taken for a large content before they are there
 _MIB = float(1 << 20)
 _SEND, _RECEIVE = "send", "receive"
@@ -297,12 +298,17 @@ class PlainStream:
             raise RemoteProtocolError("a descriptor came with a message that has none")
 
     def _wait(self, direction: str, deadline: float, limit: float) -> None:
-        """Wait until the socket can be used; signals do not stretch that."""
-        poll = self._writable if direction == _SEND else self._readable
+        """Wait until the socket can be used; signals do not stretch that.
+
+        Sleeps begin short and double: a signal that comes between two wakes nothing, and its handler runs
+        after at most as long as this has waited.
+        """
+        poll, sleep = self._writable if direction == _SEND else self._readable, _FIRST_SLEEP
         while not self._stopped:
             left = min(deadline, limit) - monotonic()
-            if left > 0 and poll(min(left, _SLICE) * 1000):
+            if left > 0 and poll(min(left, sleep) * 1000):
                 return
+            sleep = min(2 * sleep, _SLICE)
             if left <= 0 and deadline <= limit:
                 raise CallTimeout(
                     f"{self._peer} did not take the message in time; it did not get it whole"

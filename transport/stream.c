@@ -299,14 +299,15 @@ static int sleep_for(Stream *s, short events, Wait *w) {
     int64_t left = time_left(w, &why);
     if (why != OK) return why;
     if (left > w->sleep) left = w->sleep;
-    w->sleep *= 2;
 #ifdef __linux__
     struct timespec t = {left / SECOND, left % SECOND};
     int n = ppoll(&one, 1, &t, NULL);
 #else
     int n = poll(&one, 1, left > 200000000 ? 200 : (int)(left / 1000000 + 1));     /* looks at the time again */
 #endif
-    return n > 0 ? OK : n < 0 && errno != EINTR ? GONE : SIGNAL;
+    if (n < 0 && errno != EINTR) return GONE;
+    if (n == 0) w->sleep *= 2;      /* a signal does not count: many would make this overflow */
+    return n > 0 ? OK : SIGNAL;
 }
 
 /* A spin in vain takes the core from the peer's thread: after some, fewer waits spin, down to one of 64. Those spin

@@ -230,7 +230,7 @@ def test_a_descriptor_over_tcp_is_refused_at_either_end(kind: Any) -> None:
 
 def test_a_signal_between_messages_runs_its_handler_and_the_stream_works_on(wired: Raw) -> None:
     stream, peer = wired
-    for seconds in (0.001, 0.0099, 0.01, 0.0101, 0.02, 0.05):
+    for seconds in (0.0099, 0.01, 0.0101, 0.02, 0.05):
         with alarm(seconds), pytest.raises(Alarm):
             stream.receive(math.inf)
     peer.sendall(packed())
@@ -280,10 +280,10 @@ def test_signals_are_seen_while_a_large_content_flows(local: Raw) -> None:
 def test_signals_do_not_stretch_a_deadline(wired: Raw) -> None:
     stream, _ = wired
     before = signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
     try:
         with pytest.raises(CallTimeout):
-            receive(stream, 0.1)
+            receive(stream, 0.5)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
