@@ -178,13 +178,9 @@ def test_a_stream_whose_proxy_is_closed_raises_in_who_reads_it(
         reading.result(TIMEOUT)
 
 
-def test_a_bad_namespace_is_refused_with_a_name() -> None:
-    with pytest.raises(ConfigError, match="a b//c"), Agent(name="psu", namespace="a b//c"):
-        pass
-
-
-def test_a_bad_namespace_is_refused_without_a_name() -> None:
-    with pytest.raises(ConfigError, match="a b//c"), Agent(namespace="a b//c"):
+@pytest.mark.parametrize("name", ["psu", None])
+def test_a_bad_namespace_is_refused_with_and_without_a_name(name: str | None) -> None:
+    with pytest.raises(ConfigError, match="a b//c"), Agent(name=name, namespace="a b//c"):
         pass
 
 

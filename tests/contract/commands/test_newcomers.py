@@ -74,10 +74,6 @@ def test_a_misspelt_signal_is_told_the_nearest(psu: str) -> None:
     assert "did you mean changed" in command("watch", f"{psu}/chnged", "--timeout", "0.2").err
 
 
-def test_setting_a_misspelt_member_tells_the_nearest(psu: str) -> None:
-    assert "did you mean voltage" in command("set", f"{psu}.volage", "3").err
-
-
 def test_an_address_without_its_scheme_is_told_with_it() -> None:
     outcome = command("get", "127.0.0.1:5555.voltage", "--timeout", "0.1")
     assert outcome.status != 0
@@ -215,15 +211,6 @@ def test_a_slot_of_unknown_signature_gets_as_many_values_as_it_takes() -> None:
 # --- signals ---------------------------------------------------------------------------------------
 
 
-def test_a_declared_signal_carries_what_it_declares_and_checks_it() -> None:
-    declared, seen = Signal("value", "unit"), []
-    declared.connect(lambda *values: seen.append(values))
-    declared.emit(3.0, "V")
-    assert seen == [(3.0, "V")]
-    with pytest.raises(PzcError, match="unit"):
-        declared.emit(3.0)
-
-
 # --- the lab file ----------------------------------------------------------------------------------
 
 BENCH = """
@@ -252,21 +239,6 @@ def test_a_lab_file_is_checked_without_starting_anything(folder: Path) -> None:
     wrong = command("check", "lab.toml", cwd=folder)
     assert wrong.status == 1
     assert "did you mean object" in wrong.err
-
-
-@pytest.mark.needs("posix")
-def test_a_lab_file_starts_and_ends_servers(folder: Path) -> None:
-    try:
-        assert command("up", "lab.toml", cwd=folder).status == 0
-        deadline = time.monotonic() + TIMEOUT
-        while (read := command("get", "psu.voltage", "--timeout", "1", cwd=folder)).status:
-            assert time.monotonic() < deadline
-        assert read.out == "1.0\n"
-        assert "psu" in command("status", cwd=folder).out
-    finally:
-        ended = command("down", cwd=folder)
-    assert ended.status == 0
-    assert command("get", "psu.voltage", "--timeout", "0.2", cwd=folder).status == 1
 
 
 def process_of(name: str) -> int:
