@@ -11,7 +11,7 @@ PLACE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 STAMP := $(VENV)/ready-$(PLACE)
 # What the demo needs and nothing else; whoever has the whole environment has that, too.
 DEMO := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/demo-$(PLACE))
-COMPILED := transport/lane.c transport/hmac.h
+COMPILED := transport/lane.c transport/stream.c transport/hmac.h
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
 ARGS :=
 BENCHMARKS := calls notifications discovery
@@ -162,12 +162,12 @@ format: $(STAMP)
 	@$(BIN)/ruff check --select I --fix .
 	@$(BIN)/ruff format .
 
-# The pure one is made of the source archive without what names the C file.
+# The pure one is made of the source archive without what names the C files.
 wheels: $(STAMP)
 	@rm -rf dist build/pure && mkdir -p build/pure
 	@$(BIN)/python -m build --outdir dist --config-setting=--build-option=--py-limited-api=cp311
 	@tar -xzf dist/pzc-*.tar.gz -C build/pure --strip-components 1
-	@sed -i '/^# Optional: without a compiler/,/^optional = true/d' build/pure/pyproject.toml
+	@sed -i '/^# Optional: without a compiler/,/^\[tool.pytest/{/^\[tool.pytest/!d}' build/pure/pyproject.toml
 	@$(BIN)/python -m build --wheel --outdir dist build/pure
 	@ls dist
 

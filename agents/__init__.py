@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from .notifications.subscription import Notification, Subscription
     from .proxy import Proxy, close, lease, path, refresh, stubs
     from .registry import Registry
-    from .server.audit import MASK, is_secret, masked_arguments, masked_keywords
     from .server.audit_file import CALLS, AuditFile
+    from .server.audit_line import MASK, is_secret, masked_arguments, masked_keywords
     from .server.declared import check_poll
     from .server.marks import concurrent, idempotent, on_cancel, reading, urgent
     from .serving import Server
@@ -147,7 +147,7 @@ _HOMES = {
     "notifications.subscription": "Notification Subscription",
     "proxy": "Proxy close lease path refresh stubs",
     "registry": "Registry",
-    "server.audit": "MASK is_secret masked_arguments masked_keywords",
+    "server.audit_line": "MASK is_secret masked_arguments masked_keywords",
     "server.audit_file": "CALLS AuditFile",
     "server.declared": "check_poll",
     "server.marks": "concurrent idempotent on_cancel reading urgent",

@@ -42,8 +42,8 @@ class Notification(Struct, frozen=True):
         name: as the publisher calls itself, possibly empty.
         topic: within the publisher.
         key: what it is about within the topic, mostly empty.
-        sequence: the topic's number, from 1; 0 when the dialect has none.
-        epoch: the publisher's start; 0 when the dialect has none.
+        sequence: the topic's number, from 1; 0 when it has none.
+        epoch: the publisher's start; 0 when it has none.
         sent_at: Unix seconds by the publisher's clock; ``received_at`` when unknown.
         received_at: Unix seconds by this machine's clock.
         content: decoded and shared by all subscriptions of the process: do not change it. An array that

@@ -24,16 +24,16 @@ from .agent import Agent
 from .current import current
 from .proxy import Proxy
 from .server import process
-from .server.answers import Answers, FuturesOfOriginals
+from .server.answers import Answers
 from .server.audit import Audit
-from .server.audit_calls import CallAudit
 from .server.audit_file import CALLS, AuditTopic
 from .server.call import Call
 from .server.coroutines import Coroutines
 from .server.declared import apply, check_factory, classes, declared
 from .server.exposed import ExposedObject
 from .server.members import kind_of
-from .server.topics import Forwarding, Poller
+from .server.polled import Poller
+from .server.topics import Forwarding
 from .server.tree import Tree
 
 logger = logging.getLogger("pzc.server")
@@ -67,6 +67,7 @@ class Server(Agent):
         remap: as `Agent`.
         names: as `Agent`.
         metadata: as `Agent`.
+        stream: as `Agent`.
         urgent: methods that run beside whatever runs, as `pzc.urgent` marks them: names, or paths such as
             ``ch1.off``; ``channels.off`` is that of every channel.
         reading: methods that keys of role observer may call, as `pzc.reading` marks them.
@@ -108,6 +109,7 @@ class Server(Agent):
         on_cancel: Mapping[str, str] = MappingProxyType({}),
         poll: Mapping[str, float] = MappingProxyType({}),
         lanes: str = "one",
+        stream: str = "",
     ) -> None:
         self.served_object = served_object
         self._declared = declared(urgent, reading, concurrent, on_cancel, poll, expose)
@@ -126,7 +128,7 @@ class Server(Agent):
             super().__init__(
                 rep_endpoint, pub_endpoint, name=name, protocol=protocol, namespace=namespace,
                 partition=partition, discovery=discovery, single_port=single_port, remap=remap, names=names,
-                metadata=metadata,
+                metadata=metadata, stream=stream,
             )  # fmt: skip
         except BaseException:
             if self._audit is not None:
@@ -145,7 +147,7 @@ class Server(Agent):
             answering.presence,
             answering.lanes,
             answering.cache,
-            FuturesOfOriginals(self.loop, publisher, self.protocol.codec.serializer),
+            answering.replies.pizco,
         )
         self._exposed = ExposedObject(
             self._tree,
@@ -160,10 +162,10 @@ class Server(Agent):
         answering.dispatcher.serve(self._exposed, type(self).on_request is not Server.on_request)
         if self._audit is not None:
             self._audit_topic = AuditTopic(publisher.publish, publisher.is_wanted, self.counters)
-            self._audit.on_lines = self._audit_topic.tell
+            self._audit.on_lines = self._audit_topic.send
             self._publishing.advertise(CALLS, secret=True)
             self._audit.event("started", server=self.name, endpoint=self.rep_endpoint, agent=self.agent_id)
-            answering.dispatcher.audit = CallAudit(self._audit).note
+            answering.dispatcher.audit = self._audit.note
 
     def _announce(self) -> None:
         if self.served_object is not None:

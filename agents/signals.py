@@ -16,8 +16,8 @@ logger = logging.getLogger("pzc.signals")
 
 Slot = Callable[..., Any]
 
-ORIGINAL = ("value", "old_value", "other")
-"""What a signal carries that declares nothing, as the original Pizco's; what is not emitted is None."""
+UNDECLARED = ("value", "old_value", "other")
+"""What a signal carries that declares nothing; what is not emitted is None."""
 
 
 def is_awaited(function: object) -> bool:
@@ -46,7 +46,7 @@ def accepted_arguments(slot: Slot) -> int | None:
     """How many positional arguments a slot takes, at most; None when that cannot be told."""
     owner = getattr(slot, "__self__", None)
     if isinstance(owner, Signal) and slot == owner.emit:
-        return len(owner.names or ORIGINAL)
+        return len(owner.names or UNDECLARED)
     try:
         parameters = inspect.signature(slot).parameters.values()
     except (TypeError, ValueError):
@@ -171,7 +171,7 @@ class Signal(Stays, SlotList):
 
     Args:
         names: of the values that each emission carries, such as ``Signal("value", "unit")``. Default: the
-            original Pizco's ``value``, ``old_value`` and ``other``, each None when it is not given.
+            three ``value``, ``old_value`` and ``other``, each None when it is not given.
 
     Attributes:
         names: as given.
@@ -188,7 +188,7 @@ class Signal(Stays, SlotList):
         self.names = names
 
     def __repr__(self) -> str:
-        return f"<Signal of {', '.join(self.names or ORIGINAL)}>"
+        return f"<Signal of {', '.join(self.names or UNDECLARED)}>"
 
     def emit(self, *values: Any, **named: Any) -> None:
         """Call every slot with as many of the values as it takes.
@@ -201,12 +201,12 @@ class Signal(Stays, SlotList):
             ArgumentsRefused: for more or fewer than the signal declares, or other names; no slot was called.
             Exception: the first one of a slot.
         """
-        if named or len(values) != len(self.names or ORIGINAL):
+        if named or len(values) != len(self.names or UNDECLARED):
             values = self._in_order(values, named)
         self.call(values)
 
     def _in_order(self, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        names = self.names or ORIGINAL
+        names = self.names or UNDECLARED
         left = names[len(values) :]
         missing = [name for name in left if name not in named] if self.names else []
         wrong = [name for name in named if name not in left]

@@ -154,7 +154,9 @@ def _class(name: str, told: Entry, classes: Mapping[str, str]) -> str:
         parts.append(_function("__call__", _signature(told.get("signature")), told))
     if told.get("items") in ("mapping", "sequence"):
         parts.append(_ITEMS)
-    if any(entry.get("kind") == "remote" for entry in members.values()):  # an original server says no more
+    if any(
+        entry.get("kind") == "remote" for entry in members.values()
+    ):  # a server that is not native says no more
         parts.append(_ANY_MEMBER)
     return f"class {name}(_remote.Remote):\n" + textwrap.indent("\n\n".join(parts), "    ")
 

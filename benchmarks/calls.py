@@ -1,8 +1,8 @@
 """How fast calls are, beside version 0.2, the standard library, Pyro5, RPyC, raw pyzmq and raw sockets.
 
 ``python -m benchmarks.calls`` prints one table with all processes pinned to one core and one without, then
-how many Python functions a call runs through, and how many lines of code each layer has; ``--profile`` prints
-where the time of one call goes. docs/performance.md says what is compared.
+how many Python functions a call runs through; ``--profile`` prints where the time of one call goes.
+docs/performance.md says what is compared.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from benchmarks import call_functions, call_lines, call_stages, tables
+from benchmarks import call_functions, call_stages, tables
 from benchmarks.call_cases import CASES, FULL, QUICK
 from benchmarks.children import ROOT
 from benchmarks.command import Benchmark, ended
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; 0 when everything could be measured, whether or not the bars are met."""
     parser = CALLS.parser()
     parser.add_argument("--profile", action="store_true", help="where the time of one same-host call goes")
-    parser.add_argument("--counts", action="store_true", help="only functions per call and lines of code")
+    parser.add_argument("--counts", action="store_true", help="only functions per call")
     old_version_option(parser)
     options = CALLS.parse(parser, arguments)
     if options.without_old:
@@ -42,7 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status = 0 if options.counts else CALLS.run(options)
     if options.counts or not (options.only or options.markdown):
         CALLS.deliver(options, "functions", call_functions.measure())
-        CALLS.deliver(options, "lines", call_lines.measure())
     return status
 
 

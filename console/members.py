@@ -28,7 +28,6 @@ from ..discovery.records import Entry
 from ..discovery.site import parse_peers
 from ..protocol.contents import as_list, as_table
 from ..protocol.errors import CallTimeout, MemberRefused, RemoteProtocolError
-from ..protocol.frames import PZC00
 from ..protocol.paths import Path, key_of, parse, text
 from ..protocol.shown import plain
 from ..transport.peer import Peer
@@ -288,7 +287,7 @@ def run_info(args: argparse.Namespace) -> int:
             "clock_offset_ms": peer.offset_ms,
             **details,
         }
-        if peer.dialect != PZC00:
+        if peer.native:
             told["counts"] = agent.request(peer.endpoint, {"pzc": "statistics"}, timeout)["counts"]
         if args.json:
             write_json({**told, "members": _member_table(args.agent, peer, timeout)})
@@ -318,12 +317,12 @@ def _write_details(told: dict[str, Any]) -> None:
 
 def _member_table(target: str, peer: Peer, timeout: float) -> dict[str, dict[str, Any]] | None:
     """What a server tells of the members of what is named; None for an agent that serves nothing."""
-    if peer.dialect != PZC00 and "serves" not in peer.details:
+    if peer.native and "serves" not in peer.details:
         return None
     try:
         proxy = Proxy(target, timeout=timeout)
     except RemoteProtocolError:
-        if peer.dialect == PZC00:  # an original agent without object, which only this answer tells
+        if not peer.native:  # an original agent without object, which only this answer tells
             return None
         raise
     try:

@@ -37,30 +37,25 @@ def add_commands(commands: Commands) -> None:
     serve.add_argument("arguments", nargs="*", metavar="[K=]V", help="of the class: Python literals or text")
     serve.add_argument("--name", help="how the agent calls itself")
     serve.add_argument(
-        "--remap",
-        action="append",
-        default=[],
-        metavar="OLD:=NEW",
+        "--remap", action="append", default=[], metavar="OLD:=NEW",
         help="use the name NEW in the place of OLD; may be given several times",
-    )
+    )  # fmt: skip
     serve.add_argument("--bind", default=RANDOM_TCP, metavar="EP", help=f"REP endpoint; default {RANDOM_TCP}")
     serve.add_argument(
         "--pub", metavar="EP", help="PUB endpoint; default beside --bind: any free port, or IPC_PATH.pub"
     )
+    serve.add_argument("--stream", default="", metavar="EP", help="TCP port of streams; default any free one")
     serve.add_argument(
         "--single-port",
         action="store_true",
         default=None,
-        help="publish through the REP endpoint only, for NAT and firewalls; default PZC_SINGLE_PORT",
+        help="open no port but that of the REP endpoint, for NAT and firewalls; default PZC_SINGLE_PORT",
     )
     serve.add_argument("--expose", metavar="A,B", help="serve these members only; default every public one")
     serve.add_argument(
-        "--concurrency",
-        type=int,
-        default=1,
-        metavar="N",
+        "--concurrency", type=int, default=1, metavar="N",
         help="calls at a time, if it is thread-safe; default 1",
-    )
+    )  # fmt: skip
     serve.add_argument(
         "--thread-affine", action="store_true", help="every call in one and the same thread, for such drivers"
     )
@@ -112,6 +107,7 @@ def run_serve(args: argparse.Namespace) -> int:
         concurrent=_names(",".join(args.concurrent)),
         on_cancel=on_cancel,
         poll=poll,
+        stream=args.stream,
     )
     try:
         _make(server, factory, positional, keywords)

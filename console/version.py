@@ -8,7 +8,7 @@ import platform
 import zmq
 
 from .. import __version__
-from ..transport.compiled import WHICH
+from ..transport.stream import WHICH
 from .options import Commands, add_command, add_json
 from .output import write, write_json
 
@@ -22,7 +22,7 @@ def run_version(args: argparse.Namespace) -> int:
     """``pzc version``."""
     versions = {
         "pzc": __version__, "python": platform.python_version(), "pyzmq": zmq.pyzmq_version(),
-        "libzmq": zmq.zmq_version(), "lane": WHICH,
+        "libzmq": zmq.zmq_version(), "stream": WHICH,
     }  # fmt: skip
     if args.json:
         write_json(versions)

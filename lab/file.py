@@ -100,6 +100,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     thread_affine: bool = False
     reads_while_locked: bool = False
     single_port: bool = False
+    stream: str = ""
     audit: str | None = None
     restart: Restart = "on-failure"
 

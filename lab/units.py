@@ -52,9 +52,8 @@ def units_of(file: LabFile) -> list[Unit]:
     found: list[Unit] = []
     if file.registry is not None:
         found.append(Unit("registry", "registry", _registry(file.registry), file.registry.restart))
-    found += [
-        Unit(name, "server", _server(name, table), table.restart) for name, table in file.servers.items()
-    ]
+    for name, table in file.servers.items():
+        found.append(Unit(name, "server", _server(name, table), table.restart))
     if file.recorder is not None:
         found.append(Unit("recorder", "recorder", _recorder(file.recorder, file), file.recorder.restart))
     if file.recorder is not None and file.pipeline is not None:
@@ -117,8 +116,8 @@ def _server(name: str, table: ServerTable) -> tuple[str, ...]:
     ):  # fmt: skip
         if wanted:
             arguments.append(option)
-    if table.audit is not None:
-        arguments += ["--audit", table.audit]
+    arguments += ["--stream", table.stream] if table.stream else []
+    arguments += [] if table.audit is None else ["--audit", table.audit]
     arguments += [repr(value) for value in table.args]
     arguments += [f"{key}={value!r}" for key, value in table.kwargs.items()]
     return tuple(arguments)

@@ -10,10 +10,9 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, cast
 
-from . import errors, exceptions, serializers
+from . import errors, exceptions
 from .errors import LockedBy, PzcError, RemoteError
 from .exceptions import MOST, text_of
-from .frames import PZC00
 from .kinds import qualified
 from .shown import plain, shown
 
@@ -140,12 +139,8 @@ def is_raised(content: object) -> BaseException | None:
     return cast("tuple[Any, Any]", options)[0] if isinstance(options, tuple) else None
 
 
-def portable(content: object, dialect: str, serializer: str) -> object:
-    """Content with the exception of a ``raise`` reply in the form that its receiver reads.
-
-    PZC01 has one form for every receiver, see `exceptions`. An original Pizco gets an exception, and one of
-    Python's own where ours would need this package.
-    """
+def portable(content: object) -> object:
+    """Content whose exception, if it brings one, has the form that every receiver reads (`exceptions`)."""
     message = read_ps_message(content)
     if message is None or message[0] not in _CARRY_ERRORS:
         return content
@@ -154,22 +149,8 @@ def portable(content: object, dialect: str, serializer: str) -> object:
     error, lines = cast("tuple[Any, list[str]]", fields.get("raised") if fields else options) or (None, [])
     if not isinstance(error, BaseException):
         return content
-    form = (as_original(error, serializer) if dialect == PZC00 else exceptions.write(error)), lines
+    form = exceptions.write(error), lines
     return ps_message(action, {**fields, "raised": form} if fields else form)
-
-
-def as_original(error: BaseException, serializer: str) -> BaseException:
-    """An exception that an original Pizco can read: itself, or a builtin one that says what it was."""
-    if isinstance(error, PzcError):
-        base = next(cls for cls in type(error).__mro__ if cls.__module__ == "builtins")
-        return base(text_of(error))
-    if not isinstance(error, Exception):  # SystemExit would end the original's process
-        return RuntimeError(f"{type(error).__qualname__}: {text_of(error)}")
-    try:
-        serializers.decode(serializer, serializers.encode(serializer, error), trusted=True)
-    except PzcError:
-        return RuntimeError(f"{type(error).__qualname__}: {text_of(error)}")
-    return error
 
 
 def read_raised(options: object, peer: str, hide_traceback: bool) -> BaseException:

@@ -34,7 +34,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     handles: Count = 10_000  # objects returned by methods of one server of which one key has handles
 
     # Connections
-    connections: Count = 256  # Unix connections of one agent; more are turned away and use TCP
+    connections: Count = 512  # streams of one agent, half of them of one key; more are turned away
     connection_idle: Seconds = 30.0  # until an idle connection closes, but for the last one to a used peer
     strangers: Count = 512  # TCP connections of a listening socket; a new one beyond them is hung up
     handshake: Seconds = 5.0  # in which a TCP peer must say that it speaks ZeroMQ

@@ -179,11 +179,8 @@ class Session:
     ) -> tuple[str, Buffer]:
         """The serializer and bytes of a content, to be sealed later; arguments and errors as `seal`."""
         if answers is None:
-            name, arrays = serializer or self.serializer, True
-        else:
-            name, arrays = serializer or answers.serializer, bool(answers.sequence & ARRAYS)
-            name = _PLAIN_NAMES.get(name, name)
-        return serializers.pack(name, content) if arrays else (name, serializers.encode(name, content))
+            return serializers.pack(serializer or self.serializer, content)
+        return pack_answer(content, answers, serializer)
 
     def open(
         self,
@@ -193,13 +190,7 @@ class Session:
         offset_ms: int = 0,
         window: ReplayWindow | None = None,
     ) -> Message:
-        """Verify five frames.
-
-        Args:
-            frames: as received: bytes, but for the content.
-            now_ms: Unix time in milliseconds, to judge a request on a connection that is not bound.
-            offset_ms: the sender's clock minus this clock.
-            window: replay memory for the same.
+        """Verify five frames; the other arguments judge a request on a connection that is not bound.
 
         Raises:
             FrameError, VersionError, SignatureError, StaleMessage, ReplayedMessage, SerializerRefused: in
@@ -315,3 +306,12 @@ class Session:
             raise self.codec.refused(name)
         self._names[frame] = name
         return name
+
+
+def pack_answer(content: object, request: Message, serializer: str | None = None) -> tuple[str, Buffer]:
+    """The serializer, by default that of its request, and bytes of an answer; errors as `Session.seal`."""
+    name = serializer or request.serializer
+    if request.sequence & ARRAYS:
+        return serializers.pack(name, content)
+    name = _PLAIN_NAMES.get(name, name)
+    return name, serializers.encode(name, content)

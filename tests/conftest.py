@@ -202,6 +202,7 @@ def _choose_lane() -> None:
     """A process chooses its lane when it is imported."""
     os.environ["PZC_COMPILED"] = LANES[os.environ.get("TESTS_LANES", "")][0]
     importlib.import_module("pzc.transport.compiled")
+    importlib.import_module("pzc.transport.stream")
     _clear_settings()
 
 

@@ -67,7 +67,7 @@ class Descriptors(deque[int]):
         for level, kind, data in rights:
             if (level, kind) == (sockets.SOL_SOCKET, sockets.SCM_RIGHTS):
                 self.extend(array.array("i", data))
-        if flags & _TRUNCATED or len(self) > MAX_FDS:
+        if flags & _TRUNCATED or self.waiting > MAX_FDS:
             raise RemoteProtocolError("too many descriptors came at once")
 
     def offer(self) -> None:

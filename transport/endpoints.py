@@ -39,7 +39,7 @@ MAX_NAMED = 300
 
 _TO_BIND = 4  # descriptors that libzmq needs for that, at most
 
-# A '+' would end the sender in a PZC00 header.
+# A '+' would end the sender in a header.
 _USABLE = re.compile(r"tcp://[^+]+:(\*|(?P<port>\d{1,5}))|(ipc|inproc)://[^+]+")
 _NEARLY = re.compile(r"(?:tcp:/*)?(?:([^/:+]+):)?(\d{1,5})")
 _LAST_PORT = 65_535
@@ -128,11 +128,6 @@ def is_wildcard(endpoint: str) -> bool:
     host, _ = split(endpoint)
     address = _address(host)
     return host == "*" or (address is not None and address.is_unspecified)
-
-
-def as_original(endpoint: str) -> str:
-    """A bound endpoint as the original Pizco names it: every interface is ``*``."""
-    return f"tcp://*:{split(endpoint)[1]}" if is_wildcard(endpoint) else endpoint
 
 
 def at_port_of(endpoint: str, other: str) -> bool:
@@ -265,15 +260,14 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
     """
     check(endpoint)
     if endpoint.startswith("ipc://") and _is_taken(endpoint[6:]):
-        advice = _advice(errno.EADDRINUSE, endpoint)
-        raise BindError(f"cannot bind {endpoint}: address already in use{advice}")
+        raise BindError(f"cannot bind {endpoint}: address already in use{advice(errno.EADDRINUSE, endpoint)}")
     _set_family(socket, endpoint.startswith("tcp://["))
     try:
         require(_TO_BIND)
         return inherited.bound(socket, partial(_bind, socket, endpoint))
     except (OSError, zmq.ZMQError) as exc:
         reason = zmq.strerror(exc.errno or 0).lower()
-        raise BindError(f"cannot bind {endpoint}: {reason}{_advice(exc.errno, endpoint)}") from exc
+        raise BindError(f"cannot bind {endpoint}: {reason}{advice(exc.errno, endpoint)}") from exc
 
 
 def _bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
@@ -299,7 +293,8 @@ def _is_taken(path: str) -> bool:
     return True
 
 
-def _advice(code: int | None, endpoint: str) -> str:
+def advice(code: int | None, endpoint: str) -> str:
+    """What to do about an endpoint that cannot be bound, for the end of the message."""
     if code == errno.EADDRINUSE and endpoint.startswith("ipc://"):
         return "; another program, a file or a user has that path: stop it, remove it, or name another one"
     if code == errno.EADDRINUSE:

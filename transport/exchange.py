@@ -77,11 +77,6 @@ class Exchange:
         self._sending = threading.Lock()
         self.asked, self.sent = "", False
 
-    @property
-    def asking(self) -> str:
-        """As `asked`, also while `ask` waits; any thread."""
-        return self.asked
-
     def ask(
         self, content: object, deadline: float, closed: threading.Event, serializer: str | None = None,
         packed: tuple[str, Buffer] | None = None,

@@ -1,4 +1,4 @@
-/* What the compiled parts share: tags of HMAC-SHA256, and ids as text.
+/* What the compiled parts share: tags of HMAC-SHA256.
 
    SHA-256 comes from the system's libcrypto, found at run time. Its plain functions are used because a state
    whose key was hashed already is copied like any struct: 0.5 us a tag, 1.0 with EVP_MD_CTX_copy_ex. */
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MSGID = 45, OWN = 32, TAG = 32, KEY = 32, KEY_ID = 8 };
+enum { TAG = 32, KEY = 32 };
 
 /* ---- HMAC-SHA256 ---------------------------------------------------------------------------------------- */
 
@@ -62,26 +62,6 @@ static void crypto_find(void) {
         if (crypto.begin && crypto.update && crypto.end && crypto_right()) crypto.name = names[i];
         else dlclose(library);
     }
-}
-
-/* ---- ids ------------------------------------------------------------------------------------------------ */
-
-static void hex(unsigned char *to, uint64_t value, int digits) {
-    for (int i = digits - 1; i >= 0; i--, value >>= 4) to[i] = (unsigned char)"0123456789abcdef"[value & 15];
-}
-
-static void write_own(unsigned char to[OWN], uint64_t ms, uint64_t counter, uint32_t epoch) {
-    hex(to, ms << 16 | 0x8000 | counter >> 30, 16);
-    hex(to + 16, 0x80000000u | (counter & 0x3fffffff), 8);
-    hex(to + 24, epoch, 8);
-}
-
-static const struct { unsigned char at, from, size; } groups[] = {{9, 0, 8}, {18, 8, 4}, {23, 12, 4}, {28, 16, 4}, {33, 20, 12}};
-
-static void write_urn(unsigned char to[MSGID], const unsigned char own[OWN]) {
-    memcpy(to, "urn:uuid:", 9);
-    for (int i = 0; i < 5; i++) memcpy(to + groups[i].at, own + groups[i].from, groups[i].size);
-    to[17] = to[22] = to[27] = to[32] = '-';
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------------------- */

@@ -37,15 +37,15 @@ T = TypeVar("T")
 class _Inherited(Table):
     """Sockets and locks of this process, and how often it is a fork of a fork of the first one."""
 
-    forks = -1
+    forks = 0
 
     def begin(self) -> None:
         super().begin()
-        self.forks += 1
         self.known: weakref.WeakSet[Any] = weakref.WeakSet()
         self.bound: weakref.WeakKeyDictionary[zmq.Socket[bytes], str] = weakref.WeakKeyDictionary()
 
     def forget(self) -> None:
+        self.forks += 1  # first: what is closed here may only let go of its copy
         for opened in list(self.known):
             with contextlib.suppress(OSError):
                 opened.close()

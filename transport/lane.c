@@ -13,10 +13,30 @@
 #include <errno.h>
 #include <time.h>
 
-enum { HEAD = 20, PLAIN = 1 };
+enum { MSGID = 45, OWN = 32, KEY_ID = 8, HEAD = 20, PLAIN = 1 };
 enum { INLINE = 1 << 16, MAX_NAME = 512, MAX_SERIALIZER = 32, ROOM = 1 << 17, REQUEST = 1, REPLY = 2 };
 enum { MAX_FRONT = HEAD + MAX_NAME + OWN + 1 + MAX_SERIALIZER + MSGID + 1 + MAX_NAME };
 enum { OK, NEED, UNUSUAL, LATE, UNSENT, SIGNAL, GONE, BROKEN, CLOSED, FORKED, STRAY };
+
+/* ---- ids ------------------------------------------------------------------------------------------------ */
+
+static void hex(unsigned char *to, uint64_t value, int digits) {
+    for (int i = digits - 1; i >= 0; i--, value >>= 4) to[i] = (unsigned char)"0123456789abcdef"[value & 15];
+}
+
+static void write_own(unsigned char to[OWN], uint64_t ms, uint64_t counter, uint32_t epoch) {
+    hex(to, ms << 16 | 0x8000 | counter >> 30, 16);
+    hex(to + 16, 0x80000000u | (counter & 0x3fffffff), 8);
+    hex(to + 24, epoch, 8);
+}
+
+static const struct { unsigned char at, from, size; } groups[] = {{9, 0, 8}, {18, 8, 4}, {23, 12, 4}, {28, 16, 4}, {33, 20, 12}};
+
+static void write_urn(unsigned char to[MSGID], const unsigned char own[OWN]) {
+    memcpy(to, "urn:uuid:", 9);
+    for (int i = 0; i < 5; i++) memcpy(to + groups[i].at, own + groups[i].from, groups[i].size);
+    to[17] = to[22] = to[27] = to[32] = '-';
+}
 
 /* ---- judging what others say ---------------------------------------------------------------------------- */
 

@@ -64,11 +64,6 @@ class Laned(UnixExchange):
         self._in_stream = True
         self._turn_to_lane()
 
-    @property
-    def asking(self) -> str:
-        """See `Exchange.asking`."""
-        return self.asked or self._lane.msgid
-
     def _turn_to_lane(self) -> None:
         """Let the lane read on from what the stream has read too far, or the stream when that is much."""
         ahead = self.stream.take_ahead()
@@ -84,42 +79,6 @@ class Laned(UnixExchange):
             self._fail(exc)
         self.stream.go_on(*unread)
         self._in_stream = True
-
-    def ask(
-        self, content: object, deadline: float, closed: threading.Event, serializer: str | None = None,
-        packed: tuple[str, Buffer] | None = None,
-    ) -> Message:  # fmt: skip
-        """See `Exchange.ask`; replies to other requests are left out."""
-        self.asked, self.sent = "", False
-        packed = packed or self.session.pack(content, serializer)
-        body = self._plain(packed, None)
-        if body is None or self._taken or self._in_stream:
-            return super().ask(None, deadline, closed, packed=packed)
-        left = deadline - monotonic()
-        try:
-            if left < 0.0:
-                left = 0.0
-            found = self._lane.ask(body, left, SLICE if left > SLICE else left)
-        except LaneError as exc:
-            if exc.args[0] not in ("unsent", "broken"):
-                self._note_sent()
-            if exc.args[0] == "late":
-                return self.receive(deadline, closed)
-            self._fail(exc, RECEIVING if self.sent else SENDING)
-        except BaseException:
-            self._note_sent()
-            raise
-        if found is None:
-            self._note_sent()
-            self._turn_to_stream()
-            return self.receive(deadline, closed)
-        message = self.session.take(found)
-        self.asked, self.sent = message.msgid, True
-        return message
-
-    def _note_sent(self) -> None:
-        self.asked = self._lane.msgid
-        self.sent = bool(self.asked)
 
     def send(
         self,

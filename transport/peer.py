@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from ..protocol.contents import as_list, is_word
-from ..protocol.frames import PZC00
+from ..protocol.frames import PZC01, topic_filter
 
 MOST_TYPES = 10_000
 """Topics of one publisher whose type is remembered."""
@@ -22,8 +22,8 @@ class Peer:
     Attributes:
         endpoint: where it was reached.
         dialect: what it speaks.
-        agent_id: of PZC01 peers, else the REP endpoint.
-        epoch: its start; 0 for PZC00.
+        agent_id: its id; of a peer without one the REP endpoint.
+        epoch: its start; 0 when it has none.
         name: as it calls itself, possibly empty.
         pub_endpoint: where it publishes.
         offset_ms: its clock minus ours.
@@ -42,6 +42,19 @@ class Peer:
     details: dict[str, Any]
     key_id: str = ""
     types: dict[str, str] = field(default_factory=dict, compare=False)
+    native: ClassVar[bool] = True
+    """It has sessions, numbers what it publishes, and confirms subscriptions; `agents.compat` has others."""
+
+    def need(self, what: str) -> None:
+        """Raise `Refused`, saying so, when it cannot do something; a native peer can."""
+
+    def filter(self, topic: str) -> bytes:
+        """How the headers of its notifications on a topic begin, or of all for an empty one.
+
+        Raises:
+            LocalProtocolError: for a topic that no header can have.
+        """
+        return topic_filter(PZC01, self.agent_id, topic) if topic else f"{PZC01}+{self.agent_id}+".encode()
 
     @cached_property
     def partition(self) -> str:
@@ -83,8 +96,3 @@ class Peer:
         """Id of the key that signs what it publishes; that of its handshake where it tells none."""
         told = self.details.get("publishes")
         return told if isinstance(told, str) else self.key_id
-
-
-def unmet(endpoint: str, dialect: str) -> Peer:
-    """Whoever is behind an endpoint, to be asked in a dialect for the first time."""
-    return Peer(endpoint, dialect, endpoint if dialect == PZC00 else "", 0, "", "", 0, {})

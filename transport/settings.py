@@ -89,7 +89,7 @@ KNOWN: dict[str, _Setting] = {
     "PZC_SEAL": _Setting(_flag, False, "1 encrypts contents as well (AES-256-GCM)"),
     "PZC_TIMEOUT": _Setting(_seconds, 30.0, "timeout of a call in seconds"),
     "PZC_TRANSPORT": _Setting(_transport, "auto", "how calls and notifications travel"),
-    "PZC_SINGLE_PORT": _Setting(_flag, False, "1 publishes through the REP endpoint only"),
+    "PZC_SINGLE_PORT": _Setting(_flag, False, "1 opens no port but that of the REP endpoint"),
     "PZC_PEERS": _Setting(str, "", "static peers: name=endpoint, separated by commas"),
     "PZC_PARTITION": _Setting(names.check_partition, "", "agents of other partitions are not found by name"),
     "PZC_NAMESPACE": _Setting(_namespace, "", "what stands before every name here"),

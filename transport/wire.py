@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, cast
 
-from ..protocol import original
 from ..protocol.codec import Codec, Message
 from ..protocol.errors import ConfigError, LocalProtocolError, ProtocolError
 from ..protocol.frames import MAX_MSGID, PZC00, PZC01, Buffer, Kind, topic_filter
@@ -153,13 +152,6 @@ class Protocol:
     def signed(self) -> bool:
         """True when messages are signed and unsigned ones refused."""
         return self.codec.keyring is not None
-
-    def speaks(self, dialect: str, topic: str) -> bool:
-        """True when notifications of a topic may be sent in a dialect; see `original` for why not."""
-        codec = self.codec
-        if dialect == PZC00 and codec.keyring is not None and not original.is_told_apart(topic):
-            return False
-        return dialect in codec.accept
 
     def begin_epoch(self) -> None:
         """Draw a new epoch and counter start, so that no nonce of the old one can come back."""

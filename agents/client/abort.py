@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 
 from ...protocol.errors import AgentClosed, PeerLost, PzcError
 
@@ -17,13 +18,16 @@ class AbortSignal(threading.Event):
         of: those with which this one is set as well, such as that of the agent, or of the proxy.
 
     Attributes:
+        aborted: as `is_set`.
+        waiting: what ends each wait; whoever adds to it looks at `aborted` then.
         abandoned: the peer is somewhere else, as another agent.
         reason: what happened, for the errors of those who waited.
     """
 
     def __init__(self, *of: AbortSignal) -> None:
         super().__init__()
-        self.abandoned = False
+        self.aborted = self.abandoned = False
+        self.waiting: set[Callable[[], object]] = set()
         self.reason = STOPPED
         self._lock = threading.Lock()
         self._others: weakref.WeakSet[AbortSignal] = weakref.WeakSet()
@@ -42,7 +46,10 @@ class AbortSignal(threading.Event):
         """
         if not self.is_set():
             self.reason, self.abandoned = reason, abandoned
+        self.aborted = True  # before `waiting` is read
         self.set()
+        for each in self.waiting.copy():
+            each()
         with self._lock:
             others = list(self._others)
         for other in others:

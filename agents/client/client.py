@@ -23,12 +23,13 @@ from ...transport.peer import Peer
 from ...transport.wire import Protocol as Wire
 from ..reply import Reply, reply_of
 from .abort import STOPPED, AbortSignal
+from .connection_pool import Pools
+from .connector import Connector
 from .exchanges import Exchanges
 from .heartbeat import Heartbeat
 from .many import in_receiver
 from .pending import Pending, PendingCall
 from .pipelines import Pipelines
-from .pool import Pools
 
 logger = logging.getLogger("pzc.requests")
 
@@ -70,7 +71,7 @@ class Client(Exchanges):
     ) -> None:
         self.loop = loop
         closed = AbortSignal()
-        pools = Pools(loop, protocol, agent_id, rep_endpoint, counters, closed)
+        pools = Pools(Connector(loop, protocol, agent_id, rep_endpoint, counters, closed))
         super().__init__(protocol, pools, closed, counters)
         self.heartbeat = Heartbeat(loop, self.submit_to)
         self._pipelines = Pipelines(loop, pools, self, self.heartbeat)
@@ -204,7 +205,7 @@ class Client(Exchanges):
         Raises:
             PeerLost: when the peer has none for this user on this host.
         """
-        return self._pools.dedicated(peer, deadline, serializer)
+        return self._pools.connector.dedicated(peer, deadline, serializer)
 
     def hang_up(self) -> None:
         """End every wait, and begin no other; any thread."""

@@ -1,4 +1,4 @@
-"""Connection: an open transport with its session, one user at a time.
+"""Connection: a socket that asks a REP endpoint, and what makes and reads its messages.
 
 A call takes a connection out of its pool, sends and waits on it in the calling thread, and gives it back; so
 replies cannot be stolen, and a timeout costs that one connection, never the peer's other calls::
@@ -27,12 +27,12 @@ from ...protocol.link_messages import LinkMessage
 from ...protocol.message import Message
 from ...protocol.session import ARRAYS, REFERENCES, Party, Session
 from ...transport.counters import Counters
+from ...transport.dealer_socket import DealerSocket
 from ...transport.exchange import Exchange, Sealing, UnixExchange, refuse
 from ...transport.laned import exchange_of
 from ...transport.link_stream import LinkStream
 from ...transport.peer import Peer
 from ...transport.timers import LATE
-from ...transport.transport import Transport
 from ...transport.wire import Protocol as Wire
 
 _PLAIN = frozenset({"placed", "mailbox", "collect", "discard"})
@@ -107,26 +107,25 @@ class Sealed:
         own: agent id, or REP endpoint for an original.
         counters: where oddities are counted.
         binding: what stands behind both agent ids under the signatures.
-        stream: over which they go; None over ZeroMQ.
         serializer: of requests; None for the codec's.
     """
 
     __slots__ = (
-        "_counters", "_own", "_protocol", "_serializer", "_session", "_stream", "binding", "count",
-        "original", "peer",
+        "_counters", "_own", "_protocol", "_serializer", "_session", "binding", "count", "original",
+        "peer",
     )  # fmt: skip
 
     def __init__(
         self, peer: Peer, protocol: Wire, own: str, counters: Counters, binding: str = "",
-        stream: LinkStream | None = None, serializer: str | None = None,
+        serializer: str | None = None,
     ) -> None:  # fmt: skip
-        self._protocol, self._own, self._counters, self._stream = protocol, own, counters, stream
+        self._protocol, self._own, self._counters = protocol, own, counters
         self._serializer = serializer
         self.binding = binding
         self.count = protocol.counter()
         self.turn_to(peer)
 
-    def turn_to(self, peer: Peer) -> None:
+    def turn_to(self, peer: Peer) -> object:
         """Whoever is at the other end is that one: it was met only now, or is there anew."""
         self.peer = peer
         self.original = peer.dialect == PZC00
@@ -202,61 +201,48 @@ class Sealed:
         return message
 
 
-class Connection(Sealed):
-    """One transport to one peer; made by a `Pool`.
+class RepConnection(Sealed):
+    """A DEALER socket that asks one peer's REP endpoint; one user at a time. Made by a pool.
 
     Args:
-        transport: carries the frames; taken over.
-        kind: ``unix`` or ``tcp``.
+        dealer: carries the frames; taken over.
         peer: at the other end.
         protocol: of the agent.
         own: agent id, or REP endpoint for an original.
         counters: where oddities are counted.
-        binding: what stands behind both agent ids under the signatures.
 
     Attributes:
+        idle: whether the peer is there, and has sent nothing that was not asked for.
         note: what was told last of the call that runs.
-        proved: a reply has come over it.
         unread: what is held until its peer has read what was posted.
         used: it was given back since it was last found idle.
         since: when it was found idle, in monotonic seconds.
     """
 
-    __slots__ = (
-        "_exchange", "kind", "note", "proved", "since", "transport", "unread", "used"
-    )  # fmt: skip
+    __slots__ = ("_dealer", "_exchange", "idle", "note", "since", "unread", "used")
+
+    kind = "rep"
 
     def __init__(
-        self, transport: Transport, kind: str, peer: Peer, protocol: Wire, own: str, counters: Counters,
-        binding: str = "",
-    ) -> None:  # fmt: skip
-        self.transport, self.kind = transport, kind
-        self.proved, self.used, self.since = False, True, 0.0
+        self, dealer: DealerSocket, peer: Peer, protocol: Wire, own: str, counters: Counters
+    ) -> None:
+        self._dealer = dealer
+        self.idle = dealer.idle
+        self.used, self.since = True, 0.0
         self.note: dict[str, Any] | None = None
         self.unread: dict[int, object] = {}
-        super().__init__(
-            peer, protocol, own, counters, binding, transport if isinstance(transport, LinkStream) else None
-        )
+        super().__init__(peer, protocol, own, counters)
 
-    def turn_to(self, peer: Peer) -> None:
+    def turn_to(self, peer: Peer) -> bool:
         """See `Sealed.turn_to`."""
         super().turn_to(peer)
-        transport, session = self.transport, self._session
-        self._exchange: Exchange
-        if isinstance(transport, LinkStream) and isinstance(session, Session):
-            self._exchange = self.over(transport)
-        else:
-            self._exchange = Exchange(transport, session, self.count, self._read_other)
+        self._exchange = Exchange(self._dealer, self._session, self.count, self._read_other)
+        return True
 
     @property
     def msgid(self) -> str:
-        """Of the last request that was asked; empty when it got none."""
+        """Of the last request that was asked; empty when it got none. Any thread."""
         return self._exchange.asked
-
-    @property
-    def asking(self) -> str:
-        """As `msgid`, also while `exchange` waits; any thread."""
-        return self._exchange.asking
 
     @property
     def sent(self) -> bool:
@@ -285,19 +271,13 @@ class Connection(Sealed):
             SignatureError, RemoteProtocolError: for a reply that cannot be taken.
         """
         exchange, self.note = self._exchange, None
-        name = None if content.__class__ is tuple else serializer_of(content)
-        message, late = exchange.ask(content, deadline, abort, name), False
+        message, late = exchange.ask(content, deadline, abort, serializer_of(content)), False
         while True:
             if message.msgid == exchange.asked or (self.original and is_word(message.decode(), "")):
                 reply = message.decode(writable=True)
-                word = reply[1] if reply.__class__ in SEQUENCES and len(reply) == 3 else ""
-                if word.__class__ is not str:
-                    word = ""
-                if word != RUNNING or not is_running(reply):
-                    self.proved = True
-                    if self.unread:
-                        self.unread.clear()
-                    return reply, message, word
+                if not is_running(reply):
+                    self.unread.clear()
+                    return reply, message, action_of(reply)
                 self.note = reply[2]
             else:
                 self._counters.add("replies_unexpected")
@@ -310,12 +290,20 @@ class Connection(Sealed):
     def close(self) -> None:
         """End it, from the thread that uses it, or from any when nobody does."""
         self._exchange.close()
-        self.unread.clear()
         self._exchange.otherwise = refuse  # else the two hold each other
+
+
+def action_of(reply: Any) -> str:
+    """Action of a reply to a proxy; empty for any other content."""
+    if reply.__class__ in SEQUENCES and len(reply) == 3 and reply[1].__class__ is str:
+        return reply[1]
+    return ""
 
 
 def serializer_of(content: object) -> str | None:
     """That of a request; None for the session's own."""
+    if content.__class__ is tuple:
+        return None
     if content.__class__ is dict:
         return "json" if control(content) in _PLAIN else None
     return "link" if isinstance(content, LinkMessage) else None

@@ -56,7 +56,7 @@ def _kind(entry: Entry) -> str:
 def read(told: object) -> About:
     """What a server answered to ``describe``; nothing is known from what cannot be used.
 
-    Of an original one see `originals`.
+    Of a server that is not native see `compat.pizco_client`.
     """
     fields = entry_of(told)
     fields["members"], fields["types"] = _table(fields.get("members")), _table(fields.get("types"))

@@ -20,10 +20,10 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar
 
 from ...protocol import limits
-from ...protocol.contents import read_ps_message
+from ...protocol.contents import as_table, read_ps_message
 from ...protocol.errors import (
     AgentClosed,
     CallTimeout,
@@ -35,17 +35,18 @@ from ...protocol.errors import (
     SignatureError,
     StaleMessage,
 )
-from ...protocol.frames import PZC00, PZC01
+from ...protocol.frames import PZC00, PZC01, Kind
+from ...protocol.message import Facts, Message
 from ...transport.counters import Counters
 from ...transport.peer import Peer
 from ...transport.wire import Protocol
+from ..current import current
 from ..reply import Reply, accepted, reply_of
-from . import inside
 from .abort import AbortSignal
-from .connection import Answer, Connection
+from .connection import Answer
+from .connection_pool import Connection, ConnectionPool, Pools
 from .notes import NotRun, late, note_in
 from .peers import Peers
-from .pool import Pool, Pools
 
 FIRST = 0.05
 """Seconds of the first pause, at most; each further one may be twice as long."""
@@ -92,6 +93,9 @@ _FIRST, _LONGEST = 0.02, 0.5
 _ASKED = 0.15
 """Seconds in which a server of this host tells what runs."""
 
+_SENT: Answer = None, Message(Facts.of(PZC01, Kind.REPLY, "", "", None), "", None, "json", b""), "sent"
+"""In place of the reply to a request that wants none."""
+
 _GIVEN_UP = (CallTimeout, AgentClosed)
 
 
@@ -129,7 +133,7 @@ class Exchanges(ABC):
 
     def exchange(
         self, endpoint: str, content: Any, seconds: float, started: float, transport: str,
-        abort: AbortSignal, *, recover: bool = True,
+        abort: AbortSignal, *, recover: bool = True, keeps: Sequence[object] | None = None,
     ) -> Answer:  # fmt: skip
         """The reply to a request.
 
@@ -138,9 +142,10 @@ class Exchanges(ABC):
             content: of the request.
             seconds: for everything.
             started: when that began, in monotonic seconds.
-            transport: as `Pool.take`.
+            transport: as `ConnectionPool.take`.
             abort: ends the wait.
             recover: ask for the result when the connection breaks; an idempotent call is sent again instead.
+            keeps: see `send`, for a request that wants no answer; None for one that does.
 
         Raises:
             PzcError: as `Client.request`.
@@ -155,10 +160,13 @@ class Exchanges(ABC):
                 pool = self._find(endpoint) or self._pools.of(endpoint)
                 connection = pool.take(peer, transport, deadline)
                 try:
-                    found = inside.exchange(connection, content, deadline, abort, self._call_off)
+                    if keeps is None and ((call := current()) is None or call.cancelled):
+                        found = connection.exchange(content, deadline, abort)
+                    else:
+                        found = self._ask(connection, content, deadline, abort, keeps)
                 except BaseException as error:
                     if not self._may_have_run(error, pool, connection, content, transport, abort):
-                        transport = "tcp"
+                        transport = "rep"
                         continue
                     if not recover:
                         raise
@@ -182,8 +190,36 @@ class Exchanges(ABC):
                 self.forget(endpoint)
             raise
 
+    def _ask(
+        self, connection: Connection, content: Any, deadline: float, abort: AbortSignal,
+        keeps: Sequence[object] | None,
+    ) -> Answer:  # fmt: skip
+        """Send a request that wants no answer, or one that is called off with the call that is executed here.
+
+        The answer of the latter is waited for all the same. What is asked for after that, to tidy up, is not
+        called off.
+        """
+        call = current()
+        if keeps is not None or call is None:
+            return self._post(connection, content, deadline, keeps or ())
+        waits = threading.Lock()  # taken for good when nobody waits: the connection is another call's then
+
+        def call_off() -> None:
+            if waits.acquire(blocking=False):
+                try:
+                    self._call_off(connection, content)
+                finally:
+                    waits.release()
+
+        call.watch(call_off)
+        try:
+            return connection.exchange(content, deadline, abort)
+        finally:
+            call.unwatch(call_off)
+            waits.acquire()
+
     def _may_have_run(
-        self, error: BaseException, pool: Pool, connection: Connection, content: Any,
+        self, error: BaseException, pool: ConnectionPool, connection: Connection, content: Any,
         transport: str, abort: AbortSignal,
     ) -> TypeGuard[PeerLost]:  # fmt: skip
         """Close the connection of a request that failed, and say what becomes of that; raises what ends it.
@@ -196,11 +232,11 @@ class Exchanges(ABC):
             if isinstance(error, PeerLost):
                 if sent and peer.dialect == PZC01 and peer.agent_id:
                     return True
-                if not sent and transport == "auto" and connection.kind == "unix":
-                    pool.clear()
+                if not sent and transport != "unix" and connection.kind != "rep":
+                    pool.lose(connection)
                     return False
             elif connection.msgid and not (isinstance(error, PzcError) and not isinstance(error, _GIVEN_UP)):
-                if isinstance(error, CallTimeout) and connection.kind == "unix":
+                if isinstance(error, CallTimeout) and connection.kind != "rep":
                     connection.note = self._what_runs(connection)
                 self._call_off(connection, content)
             if isinstance(error, CallTimeout | PeerLost) and sent and peer.dialect == PZC01:
@@ -209,7 +245,7 @@ class Exchanges(ABC):
                 raise abort.error() from error
             raise error
         finally:
-            unsent = isinstance(error, SerializeError | LocalProtocolError) and not connection.msgid
+            unsent = isinstance(error, SerializeError | LocalProtocolError) and not sent
             (pool.give if unsent else pool.discard)(connection)
             del error  # its traceback holds this frame
 
@@ -218,12 +254,12 @@ class Exchanges(ABC):
         call = read_ps_message(content)
         if call is None or connection.peer.dialect == PZC00:
             return
-        options = call[1]
-        if not (isinstance(options, dict) and cast("dict[str, Any]", options).get("detached")):
-            self.tell(connection.peer, {"pzc": "cancel", "id": connection.asking})
+        options = as_table(call[1])
+        if not (options.get("detached") or options.get("oneway")):
+            self.tell(connection.peer, {"pzc": "cancel", "id": connection.msgid})
 
     def _what_runs(self, connection: Connection) -> dict[str, Any] | None:
-        """What a call's server tells of it, which over a Unix connection is asked for."""
+        """What a call's server says of it, which is asked for when it went over a stream."""
         with contextlib.suppress(PzcError):
             until = time.monotonic() + _ASKED
             answer, _, _ = self._once(connection.peer, {"pzc": "running"}, until, self.closed)
@@ -258,9 +294,9 @@ class Exchanges(ABC):
             del lost  # its traceback holds this frame
 
     def _once(self, peer: Peer, content: object, deadline: float, abort: AbortSignal) -> Answer:
-        """One request over tcp, whatever comes of it."""
+        """One request by REP, whatever comes of it."""
         pool = self._pools.of(peer.endpoint)
-        connection = pool.take(peer, "tcp", deadline)
+        connection = pool.take(peer, "rep", deadline)
         try:
             answer = connection.exchange(content, deadline, abort)
         except BaseException:
@@ -280,49 +316,21 @@ class Exchanges(ABC):
     ) -> None:  # fmt: skip
         """Send a request that says of itself that it wants no answer; errors as `exchange`.
 
-        Over tcp its peer must have answered on the same connection before: a socket takes messages for
-        nobody. When another agent is there, it is met, and the way to it chosen anew. What it keeps is held
-        until its peer has read it.
+        What it keeps is held until its peer has read it.
         """
-        if self.unusable:
-            raise AgentClosed(self.unusable)
-        started, chosen = time.monotonic(), transport
-        deadline = started + timeout
-        try:
-            peer = self.known(endpoint) or self._meet(endpoint, deadline)
-            pool = self._pools.of(endpoint)
-            while True:
-                connection = pool.take(peer, chosen, deadline)
-                try:
-                    other = self._other(connection, started, deadline)
-                    if other is None:
-                        connection.post(content, deadline, keeps)
-                except BaseException as error:
-                    if self._may_have_run(error, pool, connection, None, chosen, self.closed):
-                        raise
-                    chosen = "tcp"
-                    continue
-                pool.give(connection)
-                if other is None:
-                    return
-                peer, chosen = other, transport  # as its next calls, which must not overtake this one
-        except CallTimeout as error:
-            self.forget(endpoint)
-            raise late(error, endpoint, timeout) from error
-        except (PeerLost, ProtocolError) as error:
-            if not isinstance(error, LocalProtocolError):
-                self.forget(endpoint)
-            raise
+        started, ends = time.monotonic(), self.closed
+        self.exchange(endpoint, content, timeout, started, transport, ends, recover=False, keeps=keeps)
 
-    def _other(self, connection: Connection, started: float, deadline: float) -> Peer | None:
-        """Who is at the other end instead of its peer; None for that one, who over tcp has answered."""
-        if connection.kind != "tcp" or connection.proved:
-            return None
-        answer, message, _ = connection.exchange("ping", deadline, self.closed)
-        reply = reply_of(message, answer)
-        if reply.refusal is None:
-            return None
-        return self.after_refusal(connection.peer, reply, started, deadline)
+    def _post(
+        self, connection: Connection, content: object, deadline: float, keeps: Sequence[object]
+    ) -> Answer:
+        """Send a request that wants no answer.
+
+        By REP a ping goes after it, and is answered: a ZeroMQ socket takes messages for nobody, and for
+        another agent; and a call that takes a stream next must not overtake this one.
+        """
+        connection.post(content, deadline, keeps)
+        return connection.exchange("ping", deadline, self.closed) if connection.kind == "rep" else _SENT
 
     def peer(self, endpoint: str, deadline: float) -> Peer:
         """The peer behind an endpoint, by the deadline in monotonic seconds; errors as `exchange`."""

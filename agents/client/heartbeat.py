@@ -28,7 +28,6 @@ from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import AgentClosed
-from ...protocol.frames import PZC00
 from ...transport.loop import Loop, Timer
 from ...transport.peer import Peer
 from ..reply import Reply
@@ -92,7 +91,7 @@ class Heartbeat:
         """Something is held at a peer from now on; any thread, never blocks.
 
         Args:
-            peer: where; nothing is sent to an original Pizco, which holds nothing for others.
+            peer: where; nothing is sent to one that is not native, and holds nothing for others.
             after: seconds that it must last before the first sign of life; for what is usually over
                 sooner.
             lost: called once with the reason, in the I/O thread, when the peer was replaced by another
@@ -102,7 +101,7 @@ class Heartbeat:
         Returns:
             What ends the hold: any thread, finalizers included, and more than once.
         """
-        if peer.dialect == PZC00:
+        if not peer.native:
             return _nothing
         watch = self._of(peer)
         number = next(self._numbers)
@@ -119,7 +118,7 @@ class Heartbeat:
             peer: where.
             due: the time in monotonic seconds; infinite when nothing is held, and it is asked no more.
         """
-        if peer.dialect != PZC00:
+        if peer.native:
             watch = self._of(peer)
             watch.dues.append(due)
             if not watch.armed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ...protocol.frames import PZC00
 from ...transport.peer import Peer
 from .sent import told_of
 
@@ -39,8 +38,8 @@ def outcome(peer: Peer, action: str, options: dict[str, Any], stop: object = Non
         return ""
     if options.get("detached"):
         return f"{member} goes on at the server, because it was called with detached=True"
-    if peer.dialect == PZC00:
-        return f"{member} goes on at the server, because an original Pizco cannot cancel it"
+    if not peer.native:
+        return f"{member} goes on at the server, which cannot cancel it"
     begun = f"its server calls {stop!r}" if stop else "it goes on until it asks pzc.cancelled() or returns"
     return f"{member} was cancelled; if it had begun, {begun}"
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 import zmq
 
 from ...protocol.errors import PeerLost, PzcError
-from ...protocol.frames import PZC00
 from ...protocol.message import Message
 from ...transport.endpoints import connect, new_monitor, new_socket, receive_event
 from ...transport.exchange import UnixExchange
@@ -119,8 +118,8 @@ class ZmqTransport:
         socket = new_socket(self._loop.context, zmq.DEALER)
         monitor = new_monitor(socket, zmq.EVENT_DISCONNECTED)
         self._socket, self._monitor = socket, monitor
-        if self._sealed.peer.dialect == PZC00:
-            # Else a request to a peer that is gone would run whenever one comes back there. Over PZC01
+        if not self._sealed.peer.native:
+            # Else a request to a peer that is gone would run whenever one comes back there. Elsewhere
             # its address under the signature prevents that, and IMMEDIATE can cost a reply.
             socket.setsockopt(zmq.IMMEDIATE, 1)
         connect(socket, self._endpoint)

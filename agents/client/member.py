@@ -10,11 +10,11 @@ from ...protocol.errors import MemberRefused
 from ...protocol.paths import Path, text
 from ...protocol.shown import hint
 from ...protocol.values import PLAIN
+from ..compat.pizco_client import instead
 from ..notifications.subscription import Subscription
 from ..signals import Slot
 from .described import Entry
 from .operations import OPERATIONS, made_of, offered, special
-from .originals import instead
 from .pending import Pending
 from .reference import HELD, RemoteReference, explained
 from .remote import RemoteObject
@@ -144,7 +144,7 @@ class Member(RemoteReference):
         return super().__iter__()
 
     def _do_emit(self, /, *values: Any, **named: Any) -> None:
-        instead(self._proxy_remote, "emit")  # which an original refuses
+        instead(self._proxy_remote.peer, "emit")
         self._proxy_exec("emit", values, named)
 
     def _do_subscribe(self, policy: Policy | None = None) -> Subscription:

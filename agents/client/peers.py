@@ -3,9 +3,8 @@
 ::
 
     state     event                                   next
-    unknown   hello answered in PZC01                 known(PZC01, agent id, clock offset)
-    unknown   answered in PZC00 (original Pizco)      known(PZC00) after its 'info'; refused where a
-                                                      key proved PZC01 before
+    unknown   hello answered                          known(agent id, clock offset)
+    unknown   answered in another version             known, as `compat.pizco_client` meets it
     known     timeout, loss, or refusal by a          unknown
               restarted agent (another agent id)
     known     not used for long                       unknown
@@ -23,17 +22,18 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 from ...protocol.contents import as_table, is_word
-from ...protocol.errors import CallTimeout, RemoteProtocolError, SignatureError, VersionError
-from ...protocol.frames import PZC00, PZC01
+from ...protocol.errors import CallTimeout, RemoteProtocolError, VersionError
+from ...protocol.frames import PZC01
 from ...protocol.ids import EPOCH_BITS, TIME_BITS
 from ...protocol.shown import shown
 from ...transport import endpoints, families
-from ...transport.peer import Peer, unmet
+from ...transport.peer import Peer
 from ...transport.threads import acquired
 from ...transport.wire import Protocol, now_ms
+from ..compat import pizco_client
 from ..reply import Reply, accepted
 
 logger = logging.getLogger("pzc.requests")
@@ -80,24 +80,6 @@ def clock_offset(told_ms: int, sent_ms: int, received_ms: int) -> int:
     if sent_ms <= told_ms <= received_ms:
         return 0
     return told_ms - (sent_ms + received_ms) // 2
-
-
-def read_info_00(endpoint: str, reply: object) -> Peer:
-    """The peer out of an original Pizco's answer to ``'info'``.
-
-    Raises:
-        SignatureError: for its empty answer to a request that it could not read.
-        RemoteProtocolError: for anything else.
-    """
-    if is_word(reply, ""):
-        raise SignatureError(
-            f"signature refused by {endpoint}: keys differ, or it does not accept PZC00 (empty reply)"
-        )
-    fields = as_table(reply)
-    if not isinstance(fields.get("rep_endpoint"), str) or not isinstance(fields.get("pub_endpoint"), str):
-        raise RemoteProtocolError(f"{endpoint} did not answer 'info' as an agent: {shown(reply, 200)}")
-    rep, pub = fields["rep_endpoint"], reachable(fields["pub_endpoint"], endpoint)
-    return Peer(endpoint, PZC00, rep, 0, "", pub, 0, fields)
 
 
 def reachable(advertised: str, reached: str) -> str:
@@ -176,18 +158,6 @@ class Peers:
                 if len(self._proved) > _MAX_PROVED:
                     del self._proved[next(iter(self._proved))]
 
-    def _check_original(self, endpoint: str) -> None:
-        """Judge whether whoever answered in PZC00 may be spoken to so."""
-        if PZC00 not in self._protocol.codec.accept:
-            raise VersionError(
-                f"{endpoint} answered in PZC00, which this side does not accept: PZC_ACCEPT=PZC01,PZC00 does"
-            )
-        if endpoint in self._proved:
-            raise SignatureError(
-                f"{endpoint} has proved that it speaks PZC01 and answers in PZC00: either somebody sent an "
-                "old answer, or another program took its place; in that case start this one anew"
-            )
-
     def forget(self, endpoint: str) -> None:
         """The next request shakes hands again, wherever a host name leads by then."""
         families.forget(endpoint)
@@ -198,16 +168,16 @@ class Peers:
         """Nobody uses it now: the next request shakes hands again, but for one that may be a bare PUB."""
         with self._lock:
             peer = self._known.get(endpoint)
-            if peer is not None and peer.dialect == PZC01:
+            if peer is not None and peer.native:
                 del self._known[endpoint]
 
     def _shake_hands(self, endpoint: str, deadline: float) -> Peer:
-        if self._protocol.codec.dialect == PZC00:
-            return self._meet_00(endpoint, deadline)
+        if pizco_client.is_alone(self._protocol):
+            return self._meet_other(endpoint, deadline)
         try:
             peer = self._hello(endpoint, deadline, "")
         except VersionError:
-            return self._meet_00(endpoint, deadline)
+            return self._meet_other(endpoint, deadline)
         if abs(peer.offset_ms) > OFFSET_WORTH_TELLING_MS:
             logger.warning("clock of %s is %+.1f s off this machine's", endpoint, peer.offset_ms / 1000)
             self._measured = True
@@ -219,10 +189,9 @@ class Peers:
         content, sent_ms = {"pzc": "hello", "challenge": secrets.token_hex(8)}, now_ms()
         if answer:
             content["answer"] = answer
-        reply = accepted(self._ask(unmet(endpoint, PZC01), content, deadline))
+        reply = accepted(self._ask(Peer(endpoint, PZC01, "", 0, "", "", 0, {}), content, deadline))
         return read_hello(endpoint, content, reply.content, sent_ms, reply.sender, reply.key_id)
 
-    def _meet_00(self, endpoint: str, deadline: float) -> Peer:
-        self._check_original(endpoint)
-        info: Any = self._ask(unmet(endpoint, PZC00), "info", deadline).content
-        return read_info_00(endpoint, info)
+    def _meet_other(self, endpoint: str, deadline: float) -> Peer:
+        peer = pizco_client.meet(self._protocol, endpoint, endpoint in self._proved, self._ask, deadline)
+        return replace(peer, pub_endpoint=reachable(peer.pub_endpoint, endpoint))

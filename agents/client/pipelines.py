@@ -24,13 +24,13 @@ from ...transport.loop import Loop
 from ...transport.peer import Peer
 from ...transport.timers import until_next
 from ..reply import Reply, accepted, reply_of
+from .connection_pool import Pools
 from .exchanges import Exchanges
 from .heartbeat import Heartbeat
 from .many import UnixTransport
 from .notes import late
 from .pending import Pending
 from .pipeline import Pipeline
-from .pool import Pools
 
 logger = logging.getLogger("pzc.requests")
 
@@ -80,7 +80,7 @@ class Pipelines:
                     raise AgentClosed(self._exchanges.unusable)
                 pipeline = self._of.get(key)
                 if pipeline is None or pipeline.closed:
-                    pipeline = self._of[key] = Pipeline(self, peer, self._pools.sealed(peer))
+                    pipeline = self._of[key] = Pipeline(self, peer, self._pools.connector.sealed(peer))
                 if not self._sweeping:
                     self._sweeping = True
                     self._sweep_later()
@@ -175,7 +175,7 @@ class Pipelines:
         """Open a Unix connection for a pipeline; a helper's thread."""
         deadline = time.monotonic() + GREETING
         try:
-            exchange = self._pools.dedicated(pipeline.peer, deadline)
+            exchange = self._pools.connector.dedicated(pipeline.peer, deadline)
         except PzcError as exc:
             logger.debug("%s is asked over tcp alone: %s", pipeline.peer.endpoint, exc)
             return

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 from ...protocol.errors import AgentClosed, MemberRefused, PzcError
-from ...protocol.frames import PZC00
 from ...protocol.paths import Path, text
 from ...protocol.values import PLAIN, is_class_of_values
 from ...transport.wire import Protocol
+from ..compat.pizco_client import instead
 from ..current import current
 from ..references import Reference
 from ..shown import first_line, html_page, html_table
@@ -30,7 +30,6 @@ from ..stub import signature_of
 from .answers import REMOTE, Items
 from .described import About, Entry
 from .operations import CALLED, OPERATIONS, Operation, made_of, special
-from .originals import instead
 from .remote import RemoteObject
 from .sent import Substituted, call_of, filled, is_plain, place_of
 from .terms import USUAL
@@ -203,7 +202,7 @@ class RemoteReference:
 
     def _do_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
         remote = self._proxy_remote
-        if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
+        if (do := instead(remote.peer, row.name)) is not None:
             copied = {**place_of(self._proxy_path), "force_as_object": True}
             return do(remote.request("get", copied, self._proxy_terms), *args)
         answer = self._proxy_exec(row.name, args, {})

@@ -12,15 +12,15 @@ from typing import Any, cast
 from ...delivery.policies import Policy
 from ...discovery.records import Place
 from ...protocol.contents import as_list, ps_message
-from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path, from_wire, text, to_wire
 from ...transport.peer import Peer
 from ...transport.wire import Protocol
+from ..compat import pizco_client
 from ..notification import Callback
 from ..notifications.subscription import Subscription
 from ..reply import Reply, accepted, reply_of
 from ..signals import Slot
-from . import answers, described, originals
+from . import answers, described
 from .described import About, Entry
 from .exchanges import repeated
 from .handles import Leases
@@ -104,9 +104,9 @@ class RemoteObject(ServedObject):
     def _load(self) -> None:
         self.agent.check_usable()
         reply = repeated(partial(self._find_table, time.monotonic()), self.timeout, self.abort)
-        original = self.peer.dialect == PZC00
         _, told = answers.read(reply, self.endpoint, self.hide_traceback)
-        about = About(members=originals.table_of(told, self.endpoint)) if original else described.read(told)
+        native = self.peer.native
+        about = described.read(told) if native else About(members=pizco_client.table_of(told, self.endpoint))
         serves = self.peer.details.get("serves")
         if not about.type and isinstance(serves, str):
             about = about._replace(type=serves)
@@ -114,8 +114,8 @@ class RemoteObject(ServedObject):
         self._forget()
         self._described[self.root] = about
         self._outdated = False
-        if original and self.completions is None:
-            self.completions = originals.Completions(self.agent.subscribe, self.endpoint)
+        if not native and self.completions is None:
+            self.completions = pizco_client.Completions(self.agent.subscribe, self.endpoint)
 
     def _find_table(self, started: float) -> Reply:
         """Ask at the server's present place: it may move while it is looked for."""
@@ -124,8 +124,7 @@ class RemoteObject(ServedObject):
         name = peer.object_at(self.target)  # that of one of several objects, perhaps
         self.root = (name,) if name else ()
         about: dict[str, Any] = {"on": to_wire(self.root)} if self.root else {}
-        original = peer.dialect == PZC00
-        word = ps_message("inspect" if original else "describe", {} if original else about)
+        word = ps_message("describe", about) if peer.native else ps_message("inspect", {})
         answer, message, _ = self.client.exchange(
             peer.endpoint, word, self.timeout, started, self.transport, self.abort
         )
@@ -261,18 +260,18 @@ class RemoteObject(ServedObject):
             raise TypeError(f"{text(path)} of {self.target} is a {kind}, no signal")
         steps = range(len(self.root), len(path) - 1)
         still = all(isinstance(path[at], tuple) or self.kind(path[: at + 1]) == "reference" for at in steps)
-        if not still and self.peer.dialect != PZC00:
+        if not still and self.peer.native:
             self._learn(path[:-1])
 
     def _kind_there(self, path: Path) -> str:
         """Kind of what a path leads to, asked for where no table tells it."""
         kind = self.kind(path)
-        if kind in ("", "property") and self.peer.dialect != PZC00:
+        if kind in ("", "property") and self.peer.native:
             return self._learn(path).kind
         return kind
 
     def may_be_signal(self, path: Path) -> bool:
-        """Whether a path leads to a signal; an original Pizco does not tell what is one."""
+        """Whether a path leads to a signal; a server that is not native does not tell what is one."""
         return self._kind_there(path) in ("", "signal", "remote")
 
     def disconnect(self, name: str, slot: Slot | None) -> None:

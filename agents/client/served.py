@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ...discovery.records import Place
 from ...protocol.contents import PS
 from ...protocol.errors import AgentClosed, LockLost, Refused, SerializeError, SerializerRefused
-from ...protocol.frames import PZC00
 from ...protocol.shown import shown
 from ...protocol.values import TRAVELLING
 from ...transport import wire
 from ...transport.peer import Peer
+from ..compat.pizco_client import Completions
 from ..naming.follower import Follower
 from ..notifications.subscription import Subscription
 from ..reply import Reply, reply_of
@@ -27,7 +27,6 @@ from .described import Entry
 from .exchanges import repeated
 from .exclusive import Exclusive
 from .interrupts import interrupted, outcome
-from .originals import Completions
 from .pending import Pending, PendingCall
 from .sent import explain
 from .streams import RemoteStream
@@ -59,7 +58,7 @@ class ServedObject:
         abort: ends the waits for its calls.
         exclusive: its lock; a call says whether it relies on that.
         follower: by which it follows a server that has a name; None for one that has not.
-        completions: hears the results that an original Pizco tells; None where nobody does.
+        completions: hears the results of a server that is not native; None where nobody does.
         leave: ends that its peer is in use; called by `close`.
         anchor: what keeps it open as long as it lives; None when `close` is called by hand.
     """
@@ -228,13 +227,8 @@ class ServedObject:
         self.client.tell(self.peer if peer is None else peer, content)
 
     def need(self, what: str) -> Peer:
-        """The peer, when it is no original Pizco.
-
-        Raises:
-            Refused: saying what an original cannot do.
-        """
-        if self.peer.dialect == PZC00:
-            raise Refused(f"an original Pizco cannot {what}, and {self.endpoint} is one")
+        """The peer, when it can do something; errors as `Peer.need`."""
+        self.peer.need(what)
         return self.peer
 
     def here(self, left: float) -> Place:
@@ -283,7 +277,7 @@ class ServedObject:
     def notice(self, reply: Reply) -> None:
         """Another agent than before has answered at the endpoint."""
         peer = self.peer
-        if peer.dialect != PZC00:
+        if peer.native:
             peer = replace(peer, agent_id=reply.sender, key_id=reply.key_id)
         self._turn_to(peer, reply.sender)
 
@@ -308,7 +302,7 @@ class ServedObject:
         self.server, self.peer = server, peer
 
     def await_original(self, call_id: str, future: PendingCall) -> None:
-        """Finish the future when an original Pizco tells the result of a call."""
+        """Finish the future when a server that is not native tells the result of a call."""
         if self.completions is None:
             future.finish(error=Refused(f"nobody listens to the results of {self.endpoint}"))
         else:

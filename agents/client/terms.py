@@ -95,7 +95,7 @@ def options(
 
     Raises:
         ConfigError: for a value that cannot be used.
-        Refused: for what an original's server cannot do.
+        Refused: for what a server that is not native cannot do.
     """
     checked_timeout(timeout)
     checked_transport(transport)

@@ -1,8 +1,8 @@
 """Broadcast: the PUB endpoint of an agent, an XPUB socket, so that it knows who listens.
 
 What waits is sealed and sent by the I/O thread. A publisher never waits for a reader: what one does not
-take is dropped for it at the high-water mark, which counts messages, and counted by it. Each dialect is
-emitted only while a filter asks for it. After that the `Heartbeat` sends the last number of each topic.
+take is dropped for it at the high-water mark, which counts messages, and counted by it. Nothing is emitted
+that no filter asks for. After that the `Heartbeat` sends the last number of each topic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 import zmq
 
 from ...protocol.errors import AgentClosed
-from ...protocol.frames import Buffer
+from ...protocol.frames import PZC01, Buffer, topic_filter
 from ...protocol.link_messages import Body
 from ...protocol.records import Record, Records
 from ...protocol.signing import Suite
@@ -25,7 +25,8 @@ from ...transport.loop import Loop
 from ...transport.sending import Sending
 from ...transport.watch import Watch
 from ...transport.wire import Protocol
-from .filters import Filters, Voice, Voices
+from ..compat.pizco import PizcoSubscribers
+from .filters import Filters
 from .heartbeat import Heartbeat, beat_filter
 from .links.encoding import Encoding
 from .links.publication import Publication
@@ -57,7 +58,7 @@ class Broadcast:
         numbers: the last number of each topic.
         about: what is said of a topic.
         encoding: encodes what is not encoded for others.
-        rep_endpoint: under which the agent is known.
+        others: who listens under other names of the agent.
 
     Attributes:
         endpoint: where it is bound.
@@ -68,7 +69,7 @@ class Broadcast:
     def __init__(
         self, loop: Loop, endpoint: str, protocol: Protocol, agent_id: str, records: Records,
         counters: Counters, lock: threading.RLock, numbers: Mapping[str, int],
-        about: Callable[[str], Advertised], encoding: Encoding, rep_endpoint: str,
+        about: Callable[[str], Advertised], encoding: Encoding, others: PizcoSubscribers,
     ) -> None:  # fmt: skip
         self._loop = loop
         self._protocol = protocol
@@ -95,8 +96,8 @@ class Broadcast:
         self._sending = Sending[_Waiting](loop, self._socket, self._on_refused, self._frames)
         self._watch: Watch | None = None
         self._state = threading.Lock()  # of the filters
-        self._filters = Filters(agent_id)
-        self._voices = Voices(agent_id, rep_endpoint, self._filters, protocol.speaks)
+        self._agent_id, self._others = agent_id, others
+        self._filters = Filters(agent_id, others.count)
         beats = beat_filter(agent_id)
         self._heartbeat = Heartbeat(
             loop, protocol, agent_id, lambda: self._filters.matches(beats), self._tell
@@ -120,8 +121,8 @@ class Broadcast:
 
     # --- publishing ----------------------------------------------------------------------------------
 
-    def prepare(self, publication: Publication, number: int, voices: Iterable[Voice]) -> None:
-        """Encode a publication for each of these voices, before it has its number.
+    def prepare(self, publication: Publication, number: int, senders: Iterable[str]) -> None:
+        """Encode a publication for each of these senders, before it has its number.
 
         Raises:
             SerializeError: when the content cannot be expressed.
@@ -131,15 +132,14 @@ class Broadcast:
         topic, key, mail = published.topic, published.key, publication.mail
         outgoing: tuple[str, Body] | None = None
         spoken: tuple[list[Buffer], ...] = ()
-        for voice in voices:
-            if voice is self._voices.own:
+        for sender in senders:
+            if sender is self._agent_id:
                 outgoing = publication.outgoing
                 if outgoing is None:
                     outgoing = mail or self._encoding.copy(published)
                 self._records.header(topic, number, key)  # which judges its length
-            else:  # in which nothing is numbered
-                dialect, sender = voice
-                spoken += (self._protocol.encode(sender, topic, published.content, dialect=dialect),)
+            else:  # of which nothing is numbered
+                spoken += (self._others.encode(sender, topic, published.content),)
         publication.outgoing, publication.spoken = outgoing, spoken
 
     def add(self, publication: Publication) -> None:
@@ -176,6 +176,11 @@ class Broadcast:
     def flush(self) -> None:
         """Send what waits; any thread."""
         self._sending.flush()
+
+    def tell_others(self, topic: str, content: object) -> None:
+        """Send something without a number to those who listen under other names; errors as `prepare`."""
+        for sender in self._others.senders(topic, self._filters.matches):
+            self._tell(self._others.encode(sender, topic, content))
 
     def _tell(self, frames: list[Buffer]) -> None:
         self._sending.add(frames)
@@ -225,11 +230,13 @@ class Broadcast:
         """
         self._about(topic).check_broadcast(topic, self._sealed)
 
-    def voices(self, topic: str, dialects: tuple[str, ...] | None = None) -> tuple[Voice, ...]:
-        """In which somebody listens to a topic; or of some dialects, whoever listens."""
-        if dialects is not None:
-            return self._voices.of(dialects, topic)
-        return self._voices.all(topic) if self.goes(topic) else ()
+    def senders(self, topic: str) -> tuple[str, ...]:
+        """Names of this agent under which somebody listens to a topic."""
+        if not self.goes(topic):
+            return ()
+        others, filters = self._others.senders(topic, self._filters.matches), self._filters
+        heard = filters.is_marked(topic) or filters.matches(topic_filter(PZC01, self._agent_id, topic))
+        return (self._agent_id, *others) if heard and PZC01 in self._codec.accept else others
 
     def readers(self, topic: str) -> set[str]:
         """What those are known by who marked a subscription to a topic."""
@@ -237,9 +244,10 @@ class Broadcast:
             return self._filters.who(topic)
 
     def listeners(self, topic: str, others: set[str]) -> int:
-        """Number of agents that listen to a topic, with others; equal filters of originals count as one."""
+        """Number of agents that listen to a topic, with others; equal foreign filters count as one."""
+        header = topic_filter(PZC01, self._agent_id, topic)
         with self._state:
-            return self._filters.listeners(topic, *self._voices.headers(topic), others)
+            return self._filters.listeners(topic, header, self._others.headers(topic), others)
 
     def has_mark(self, mark: str) -> bool:
         """True once the subscriber's mark, and so every filter it set before, has arrived."""

@@ -28,7 +28,7 @@ import zmq
 
 from ...protocol.codec import FRESH_MS, Message, stale
 from ...protocol.errors import ProtocolError, SignatureError
-from ...protocol.frames import PZC01, Kind
+from ...protocol.frames import Kind
 from ...protocol.memo import Memo
 from ...protocol.message import Facts
 from ...protocol.shown import printable
@@ -241,7 +241,7 @@ class BroadcastIn:
             SignatureError: when another key signed it than that of the publisher's handshake.
         """
         facts, source, signer = message.facts, self._sources.get(message.sender), message.signer
-        if source is not None and facts.dialect == PZC01 and message.key_id != source.peer.publishing:
+        if source is not None and message.stamp is not None and message.key_id != source.peer.publishing:
             raise SignatureError("signed with another key than this publisher's handshake")
         wanted, take = [] if source is None else source.wanting(facts.topic), BroadcastIn._take
         if source is None or facts.topic in (MARK_TOPIC, ANY):
@@ -256,7 +256,7 @@ class BroadcastIn:
             [share for share in wanted if not share.subscription.raw],
             [share for share in wanted if share.subscription.raw], room(wanted), message.epoch,
         )  # fmt: skip
-        if source is not None and facts.dialect == PZC01:
+        if source is not None and message.stamp is not None:
             self._known.keep(id(facts), route, _KNOWN_SERIES)
         return route
 

@@ -1,4 +1,4 @@
-"""Filters: who asked for what at a PUB endpoint, and in which voices that is broadcast.
+"""Filters: who asked for what at a PUB endpoint.
 
 Pure state; the publisher holds a lock around it::
 
@@ -16,25 +16,16 @@ Only marks are counted one by one; a socket may ask for the same filter any numb
 A mark also remembers the last number of its topic when it came: what is numbered later reaches the
 subscription, and what was numbered before is not part of it. A mark of `ANY` remembers nothing: a copy of
 the numbers of all topics would be work and memory that anybody can ask for without a key.
-
-A voice is a dialect and a sender::
-
-    dialect   sender
-    PZC01     the agent id
-    PZC00     the REP endpoint
-    PZC00     behind a wildcard address: each name, with its port, by which filters of originals call it, too:
-              an original listens to the endpoint that it reached the agent by
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from ...delivery.interests import EACH
-from ...protocol.frames import MAX_HEADER, PZC00, PZC01, topic_filter
-from ...transport.endpoints import as_original, at_port_of, is_wildcard
+from ...protocol.frames import PZC01
 
 _BYTES = 32 << 20
 """Bytes of the different filters of one PUB endpoint, each counted with `EACH` more."""
@@ -49,16 +40,14 @@ MARK_TOPIC = "__placed__"
 MAX_LENGTH = 4096
 """Longest filter in bytes, its first byte included."""
 
-MAX_NAMES = 64
-"""Most names by which originals are served that have reached one wildcard address."""
-
-Voice = tuple[str, str]
-"""Dialect and sender."""
-
 
 def mark_filter(agent_id: str, mark: str, topic: str) -> bytes:
     """Bytes that mark a subscription to a topic; ``mark`` is ``<who>.<number>`` without ``+``."""
     return f"{PZC01}+{agent_id}+{MARK_TOPIC}+{mark}+{topic}".encode()
+
+
+def _ignore(prefix: bytes, change: int) -> None:
+    pass
 
 
 class Filters:
@@ -66,14 +55,15 @@ class Filters:
 
     Args:
         agent_id: of the publisher.
+        on_change: gets each filter that has come, with 1, or gone, with -1.
     """
 
-    def __init__(self, agent_id: str) -> None:
+    def __init__(self, agent_id: str, on_change: Callable[[bytes, int], object] = _ignore) -> None:
+        self._on_change = on_change
         self._everything = f"{PZC01}+{agent_id}+".encode()
         self._mark_start = mark_filter(agent_id, "", "")[:-1]
         self._held: set[bytes] = set()
         self._bytes = 0
-        self._originals: Counter[str] = Counter()
         self._marks: dict[str, int | None] = {}
         self._who: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
@@ -95,12 +85,12 @@ class Filters:
         if held:
             self._held.remove(prefix)
             self._bytes -= len(prefix) + EACH
-            self._count_original(prefix, -1)
+            self._on_change(prefix, -1)
             self._mark(prefix, -1, turn())
         elif self._bytes + len(prefix) + EACH <= _BYTES:
             self._held.add(prefix)
             self._bytes += len(prefix) + EACH
-            self._count_original(prefix, 1)
+            self._on_change(prefix, 1)
             self._mark(prefix, 1, turn())
         else:
             return False
@@ -125,19 +115,6 @@ class Filters:
             del agents[who]
         if not agents:
             del self._who[topic]
-
-    def originals(self) -> list[str]:
-        """By what the filters of original peers name this agent, in the order in which they came."""
-        return list(self._originals)
-
-    def _count_original(self, prefix: bytes, change: int) -> None:
-        parts = prefix.split(b"+", 2)
-        if len(parts) != 3 or parts[0] != PZC00.encode():
-            return
-        name = parts[1].decode(errors="replace")
-        self._originals[name] += change
-        if not self._originals[name]:
-            del self._originals[name]
 
     def has_mark(self, mark: str) -> bool:
         """True while that mark is held."""
@@ -167,7 +144,7 @@ class Filters:
         self,
         topic: str,
         header: bytes,
-        original_headers: Sequence[bytes],
+        foreign: Iterable[bytes],
         others: AbstractSet[str] = frozenset(),
     ) -> int:
         """Agents that marked a subscription to a topic, and foreign filters that match it.
@@ -178,63 +155,13 @@ class Filters:
         Args:
             topic: to be published.
             header: beginning of its PZC01 header.
-            original_headers: its PZC00 headers, one for each name that originals know the agent by.
+            foreign: whole headers in which it is sent besides.
             others: agents that listen in another way, each of which counts once.
         """
         count = len(others | self.who(topic))
         for end in range(len(header)):
             general = end < len(self._everything)
             count += (general or header[end - 1 : end] != b"+") and header[:end] in self._held
-        least = len(PZC00)  # shorter ones are the same in both dialects
-        original = {each[:end] for each in original_headers for end in range(least, len(each) + 1)}
-        return count + len(original & self._held)
-
-
-class Voices:
-    """The voices of one publisher.
-
-    Args:
-        agent_id: of its agent.
-        rep_endpoint: under which that is known.
-        filters: that are held at its PUB endpoint.
-        speaks: tells of a dialect and a topic whether it may be spoken.
-    """
-
-    def __init__(
-        self, agent_id: str, rep_endpoint: str, filters: Filters, speaks: Callable[[str, str], bool]
-    ) -> None:
-        self.own: Voice = (PZC01, agent_id)
-        self._original: Voice = (PZC00, as_original(rep_endpoint))
-        self._filters = filters
-        self._speaks = speaks
-
-    def all(self, topic: str) -> tuple[Voice, ...]:
-        """In which somebody listens to a topic."""
-        return tuple(voice for voice in self.of((PZC01, PZC00), topic) if self._is_heard(voice, topic))
-
-    def of(self, dialects: Iterable[str], topic: str) -> tuple[Voice, ...]:
-        """Of some dialects, as far as they may be spoken, whoever listens to a topic."""
-        voices: list[Voice] = []
-        for dialect in (each for each in dialects if self._speaks(each, topic)):
-            if dialect == PZC01:
-                voices.append(self.own)
-            else:
-                voices += [self._original, *(v for v in self._others(topic) if self._is_heard(v, topic))]
-        return tuple(voices)
-
-    def headers(self, topic: str) -> tuple[bytes, list[bytes]]:
-        """Beginning of a topic's header in PZC01, and in PZC00 by every name."""
-        voices = self._original, *self._others(topic)
-        return topic_filter(*self.own, topic), [topic_filter(*voice, topic) for voice in voices]
-
-    def _others(self, topic: str) -> list[Voice]:
-        own = self._original[1]
-        if not is_wildcard(own):
-            return []
-        room = MAX_HEADER - len(PZC00) - 2 - len(topic.encode(errors="replace"))
-        asked = (name for name in self._filters.originals() if len(name) <= room and name != own)
-        return [(PZC00, name) for name in asked if at_port_of(own, name)][:MAX_NAMES]
-
-    def _is_heard(self, voice: Voice, topic: str) -> bool:
-        marked = voice == self.own and self._filters.is_marked(topic)
-        return marked or self._filters.matches(topic_filter(*voice, topic))
+        least = len(PZC01)  # shorter ones are counted already
+        besides = {each[:end] for each in foreign for end in range(least, len(each) + 1)}
+        return count + len(besides & self._held)

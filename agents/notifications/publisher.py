@@ -21,7 +21,7 @@ from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from .broadcast import Broadcast, over
 from .declared import Declared
-from .filters import ANY, MARK_TOPIC, Voice
+from .filters import ANY, MARK_TOPIC
 from .heartbeat import BEAT_TOPIC
 from .keys import check_topic
 from .links.publication import Publication, Route
@@ -39,7 +39,7 @@ class Plan(Struct, frozen=True, eq=False):
         version: of the routes.
         heard: version of the filters.
         route: the links that it goes to.
-        voices: in which it is broadcast.
+        senders: names of the agent under which it is broadcast.
         encodes: a content is encoded for others than those that listen to the broadcast.
         waits: somebody may have to be waited for.
         kept: the last of each key is kept.
@@ -49,7 +49,7 @@ class Plan(Struct, frozen=True, eq=False):
     version: int
     heard: int
     route: Route
-    voices: tuple[Voice, ...]
+    senders: tuple[str, ...]
     encodes: bool
     waits: bool
     kept: bool
@@ -104,19 +104,16 @@ class Publisher:
         topic: str,
         content: object,
         key: str = "",
-        dialects: tuple[str, ...] | None = None,
         ack_wait: float | None = None,
     ) -> int:
-        """As `Publishing.publish`; ``dialects``: broadcast in these, whoever listens."""
-        return self.publish_prepared(Published(topic, key, content), dialects, ack_wait)
+        """As `Publishing.publish`."""
+        return self.publish_prepared(Published(topic, key, content), ack_wait)
 
-    def publish_prepared(
-        self, published: Published, dialects: tuple[str, ...] | None = None, ack_wait: float | None = None
-    ) -> int:
+    def publish_prepared(self, published: Published, ack_wait: float | None = None) -> int:
         """As `publish`, of what may have its body already; that is given back when it is not published."""
         publication, subscribers = Publication(published, monotonic()), self._subscribers
         try:
-            number = self._publish(publication, dialects, ack_wait)
+            number = self._publish(publication, ack_wait)
         except BaseException:
             subscribers.withdraw(publication)
             raise
@@ -128,9 +125,7 @@ class Publisher:
             subscribers.wait_until_done(publication)
         return number
 
-    def _publish(
-        self, publication: Publication, dialects: tuple[str, ...] | None, ack_wait: float | None
-    ) -> int:
+    def _publish(self, publication: Publication, ack_wait: float | None) -> int:
         subscribers, published = self._subscribers, publication.published
         broadcast, topic = self._broadcast, published.topic
         while True:
@@ -147,24 +142,22 @@ class Publisher:
                 continue
             if plan.encodes:
                 self._encode(publication, plan)
-            voices = plan.voices if dialects is None else broadcast.voices(topic, dialects)
-            if voices:
-                broadcast.prepare(publication, number, voices)
-            late = version if dialects is None else None
-            if taken := self._number(publication, plan, number, voices, late):
+            if plan.senders:
+                broadcast.prepare(publication, number, plan.senders)
+            if taken := self._number(publication, plan, number):
                 return taken
 
     def _plan(self, topic: str, heard: int, plans: dict[str, Plan]) -> Plan:
         subscribers = self._subscribers
         if check_topic(topic) in ("", ANY, MARK_TOPIC, BEAT_TOPIC):
             raise LocalProtocolError(f"nothing can be published as topic {topic!r}")
-        voices = self._broadcast.voices(topic)
+        senders = self._broadcast.senders(topic)
         with subscribers.lock:
             about, version = subscribers.routes.about(topic), subscribers.routes.version
             route, kept = subscribers.routes.of(topic), about.keep_last
             encodes = bool(route.remote or route.mailboxes or kept)
             plan = Plan(
-                version, heard, route, voices, encodes, route.waits, kept, about.ack_wait,
+                version, heard, route, senders, encodes, route.waits, kept, about.ack_wait,
             )  # fmt: skip
         if len(plans) < _MOST_PLANS or topic in plans:
             plans[topic] = plan
@@ -186,10 +179,7 @@ class Publisher:
         if route.mailboxes:
             publication.mail = publication.mail or encoding.copy(published)
 
-    def _number(
-        self, publication: Publication, plan: Plan, number: int, voices: tuple[Voice, ...],
-        version: int | None,
-    ) -> int:  # fmt: skip
+    def _number(self, publication: Publication, plan: Plan, number: int) -> int:
         """Take the next number and hand it to all, at one moment; 0, and nothing was done, when that is over.
 
         As long as the number is the next one, nobody has taken the room that there was. The I/O thread is
@@ -214,18 +204,19 @@ class Publisher:
             if plan.kept and publication.kept is not None:
                 self.retained.keep(published, publication.kept)
             self._counted["published"] += 1
-            if voices:
+            if plan.senders:
                 broadcast.add(publication)
-        if version is not None and version != broadcast.version:
-            self._send_late(publication, voices, version)
+        if plan.heard != broadcast.version:
+            self._send_late(publication, plan)
         return number
 
-    def _send_late(self, publication: Publication, wanted: tuple[Voice, ...], version: int) -> None:
-        """To filters that came after that version, in no voice that was wanted before."""
+    def _send_late(self, publication: Publication, plan: Plan) -> None:
+        """To filters that came after the plan, under no name that it has."""
         broadcast, published = self._broadcast, publication.published
+        wanted, version = plan.senders, plan.heard
         while version != broadcast.version:
             version = broadcast.version
-            late = tuple([each for each in broadcast.voices(published.topic) if each not in wanted])
+            late = tuple([each for each in broadcast.senders(published.topic) if each not in wanted])
             broadcast.prepare(publication, published.number, late)
             with self._subscribers.lock:
                 broadcast.add(publication)
@@ -244,7 +235,7 @@ class Publisher:
 
     def is_wanted(self, topic: str) -> bool:
         """True when somebody listens to a topic, by a filter or by a link."""
-        return bool(self._broadcast.voices(topic)) or self._subscribers.routes.is_wanted(topic)
+        return bool(self._broadcast.senders(topic)) or self._subscribers.routes.is_wanted(topic)
 
     def withdraw(self, topic: str, reason: str) -> bool:
         """Offer a topic no more, and tell its readers why; whether it was there. Any thread."""

@@ -15,6 +15,7 @@ from ...transport.executor import Executor, InOrder
 from ...transport.loop import Loop
 from ...transport.timers import checked_wait
 from ...transport.wire import Protocol
+from ..compat import pizco
 from ..naming.announcing import Announcing
 from ..server.control import Word
 from ..server.replies import Replies
@@ -87,8 +88,9 @@ class Publishing:
         self.broadcast = Broadcast(
             loop, endpoint, protocol, agent_id, records, counters, self.subscribers.lock,
             self.subscribers.numbers, self.subscribers.routes.about, self.subscribers.encoding,
-            replies.rep_endpoint,
+            pizco.PizcoSubscribers(protocol, replies.pizco.endpoint),
         )  # fmt: skip
+        replies.pizco.publish = self.broadcast.tell_others
         self.publisher = Publisher(loop, protocol, counters, self.subscribers, self.broadcast)
         self.readers = Readers(loop, self.subscribers, self.broadcast, on_filters, InOrder(callbacks).submit)
         self.broadcast.on_change = self.readers.act
@@ -139,7 +141,7 @@ class Publishing:
     def _publish(self, published: Published, ack_wait: float | None) -> int:
         if self.publisher.closed:
             self._check_usable()
-        return self.publisher.publish_prepared(published, None, ack_wait)
+        return self.publisher.publish_prepared(published, ack_wait)
 
     def loan(
         self,

@@ -70,11 +70,11 @@ class Readers:
         self._told: dict[str, tuple[OnReaders, tuple[str, ...]]] = {}
 
     def of(self, topic: str) -> set[str]:
-        """What the agents are known by that listen to a topic; an original peer is not known."""
+        """What the agents are known by that listen to a topic; a foreign filter names none."""
         return self._subscribers.routes.readers(topic) | self._broadcast.readers(topic)
 
     def count(self, topic: str) -> int:
-        """Number of agents that listen to a topic; equal filters of original peers count as one."""
+        """Number of agents that listen to a topic; equal foreign filters count as one."""
         return self._broadcast.listeners(topic, self._subscribers.routes.readers(topic))
 
     # --- acting upon changes -------------------------------------------------------------------------

@@ -267,7 +267,7 @@ class BroadcastShare(Share):
             return super().admit(come)
         arrivals, topic = come.arrivals, come.topic
         first, number = arrivals[0], arrivals[0].sequence
-        if number:  # else of an original, which numbers nothing
+        if number:  # else of a publisher that numbers nothing
             new, gap = self._cursors.at(topic).observe(first.epoch, number, arrivals[-1].sequence)
             self._miss(topic, gap)
             if not new and len(arrivals) > 1:

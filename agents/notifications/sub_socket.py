@@ -29,7 +29,6 @@ from ...protocol.errors import (
     LocalProtocolError,
     RemoteProtocolError,
 )
-from ...protocol.frames import PZC01, format_header, topic_filter
 from ...protocol.shown import shown
 from ...transport import families
 from ...transport.counters import Counters
@@ -306,20 +305,17 @@ def check_topic(peer: Peer, topic: str) -> None:
     """
     if topic in ("", MARK_TOPIC, BEAT_TOPIC):
         raise LocalProtocolError(f"nothing is ever published as topic {topic!r}")
-    format_header(peer.dialect, peer.agent_id, topic)
+    peer.filter(topic)
 
 
 def _begin_unconfirmed(share: BroadcastShare) -> None:
-    if share.peer.dialect != PZC01:  # an original confirms nothing
+    if not share.peer.native:  # it confirms nothing
         share.begin(share.peer.epoch, {})
 
 
 def _filters(peer: Peer, share: BroadcastShare) -> list[bytes]:
     topic = share.subscription.topic
-    if topic == ANY:
-        first = f"{peer.dialect}+{peer.agent_id}+".encode()
-    else:
-        first = topic_filter(peer.dialect, peer.agent_id, topic)
-    if peer.dialect != PZC01:
+    first = peer.filter("" if topic == ANY else topic)
+    if not peer.native:
         return [first]
     return [first, beat_filter(peer.agent_id), mark_filter(peer.agent_id, share.mark, topic)]

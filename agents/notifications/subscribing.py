@@ -29,7 +29,6 @@ from typing import Any, cast
 
 from ...delivery.policies import Policy
 from ...protocol.errors import AgentClosed, CallTimeout, ConfigError, PeerLost, Refused, RemoteProtocolError
-from ...protocol.frames import PZC01
 from ...protocol.shown import shown
 from ...transport.counters import Counters
 from ...transport.endpoints import is_direct
@@ -37,10 +36,11 @@ from ...transport.peer import Peer
 from ...transport.settings import Settings
 from ...transport.wire import Protocol
 from ..client.client import Client
+from ..compat.bare import Bare
+from ..compat.pizco_client import check_subscription
 from ..naming.follower import Follower
 from ..naming.watching import Watching
 from . import receiver
-from .bare import Bare
 from .callbacks import Runs
 from .columns import Sink
 from .keys import Keys
@@ -122,15 +122,17 @@ class Subscribing:
         peer = self._client.peer(endpoint, deadline)
         check_topic(peer, topic)
         kept, forced = policy.name == "mailbox", transport == "tcp"
+        if not peer.native:
+            check_subscription(peer, policy, transport, initial)
         if transport is None:
-            linkable = peer.dialect == PZC01 and (kept or not raw)
+            linkable = peer.native and (kept or not raw)
             transport = self.usual_transport if linkable else "auto"
             if kept and transport == "inproc":  # no way of a mailbox, and nobody asked it of this one
                 transport = "auto"
         initial = initial and not (ignore_local and peer.agent_id in inside.offered)
-        if initial:
-            _check_initial(peer, raw)
-        by_link = peer.dialect == PZC01 and not raw and (initial or bool(type) or key is not None)
+        if initial and raw:
+            raise ConfigError("raw frames are not kept by their publisher: omit initial=True or raw=True")
+        by_link = peer.native and not raw and (initial or bool(type) or key is not None)
         linked = by_link or not (policy.lossy and transport in BROADCAST and self._hears(peer))
 
         def made(peer: Peer, on_close: OnClose) -> Subscription:
@@ -150,7 +152,7 @@ class Subscribing:
                 if now.agent_id == peer.agent_id:
                     raise
             return self._begin(now, made, transport or "auto", deadline)  # it was restarted
-        if forced or raw or peer.dialect != PZC01:
+        if forced or raw or not peer.native:
             return self._begin(peer, made, "", deadline)
         return self._begin_lossy(peer, made, topic, transport == "auto", deadline)
 
@@ -179,7 +181,7 @@ class Subscribing:
 
     def _hears(self, peer: Peer) -> bool:
         """Whether broadcasts of a publisher can be heard and verified here."""
-        verified = peer.dialect != PZC01 or self._protocol.verifies(peer.publishing)
+        verified = not peer.native or self._protocol.verifies(peer.publishing)
         return verified and bool(peer.pub_endpoint)
 
     def _near(self, peer: Peer) -> str:
@@ -248,7 +250,7 @@ class Subscribing:
 
     def _broadcast(self, peer: Peer, subscription: Subscription, deadline: float) -> None:
         mark = self.sub_socket.add(peer, subscription)
-        if peer.dialect == PZC01:
+        if peer.native:
             self._confirm(peer, subscription.topic, mark, deadline)
             if subscription.refusal is not None:
                 raise subscription.refusal
@@ -332,7 +334,7 @@ class Subscribing:
     def _meet_again(self, endpoint: str, before: str = "") -> None:
         deadline = time.monotonic() + MEET_TIMEOUT
         peer = self.bare.meet(endpoint, deadline)
-        if peer.dialect == PZC01 and not self._hears(peer):
+        if peer.native and not self._hears(peer):
             for subscription in self.sub_socket.followers(before or endpoint):
                 self._take_a_link(peer, subscription, deadline)
             return
@@ -381,11 +383,3 @@ class Subscribing:
         """Hear broadcasts no longer; not in the receiver's thread."""
         if self._sub_socket is not None:
             self._sub_socket.close()
-
-
-def _check_initial(peer: Peer, raw: bool) -> None:
-    """Whether a publisher retains anything for a reader."""
-    if peer.dialect != PZC01:
-        raise Refused(f"{peer.endpoint} is an original Pizco, which keeps nothing: omit initial=True")
-    if raw:
-        raise ConfigError("raw frames are not kept by their publisher: omit initial=True or raw=True")

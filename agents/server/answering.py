@@ -10,6 +10,7 @@ from ...delivery.locks import Changed
 from ...protocol.keyring import Role
 from ...protocol.message import Identity
 from ...transport.counters import Counters
+from ...transport.endpoints import split
 from ...transport.loop import Loop
 from ...transport.wire import Protocol
 from ..current import current
@@ -18,6 +19,7 @@ from .call import Call, Calls
 from .control import Control
 from .dispatcher import Dispatcher
 from .lane import Lane
+from .listener import Listener
 from .presence import Presence
 from .replies import Replies
 from .reply_cache import ReplyCache
@@ -33,29 +35,18 @@ CLOSE_TIMEOUT = 2.0
 class Answering:
     """The listeners, the dispatcher, and what it decides by.
 
-    Args:
-        loop: owner of the sockets.
-        endpoint: where to answer.
-        protocol: formats and checks.
-        agent_id: of the agent.
-        name: of the agent, for threads.
-        counters: where everything is counted.
-        concurrency: calls at a time.
-        affine: all calls in one thread.
-        lanes: orders of execution.
-        reads_while_locked: others may read while somebody holds the lock.
-        role_needed: role that a content takes.
-        on_request: answers; sender, topic, content, message id.
-        on_lock_change: told every change of the lock's owner.
+    The arguments after ``counters`` are those of `Server` and `Agent`; ``stream`` is the TCP endpoint of
+    streams, empty for none, None for any free port beside ``endpoint``.
 
     Raises:
-        BindError, ConfigError: for the endpoint.
+        BindError, ConfigError: for an endpoint.
     """
 
     def __init__(
         self,
         loop: Loop,
         endpoint: str,
+        stream: str | None,
         protocol: Protocol,
         agent_id: str,
         name: str,
@@ -85,6 +76,15 @@ class Answering:
         self.unix = UnixListener(
             loop, protocol, agent_id, self.replies, counters, self.dispatcher, self.presence
         )
+        if stream is None:
+            host, _ = split(self.zmq.endpoint)
+            stream = f"tcp://{host}:0" if host else ""
+        try:
+            self.stream = Listener(loop, protocol, agent_id, stream, counters, self.dispatcher)
+        except BaseException:
+            self.unix.stop_listening()
+            self.zmq.close()
+            raise
 
     def attach_control(
         self, publisher: Publisher, describe: Callable[[], dict[str, Any]], stop: Callable[[], None]
@@ -119,6 +119,7 @@ class Answering:
         """Take requests; I/O thread."""
         self.zmq.start()
         self.unix.start()
+        self.stream.start()
 
     def finish_calls(self, cancel: Callable[[], None]) -> None:
         """Refuse what waits and let end what runs, in at most 2 s; the answers are still sent.
@@ -127,9 +128,11 @@ class Answering:
             cancel: ends what could not end by itself, as far as that is possible.
         """
         self._loop.run(self.unix.stop_listening)
+        self._loop.run(self.stream.stop_listening)
         self.dispatcher.close(CLOSE_TIMEOUT)
         cancel()
         self.unix.close()
+        self.stream.close()
         self.presence.close()
 
     def close(self) -> None:
@@ -139,13 +142,14 @@ class Answering:
     def abandon(self) -> None:
         """Give back what the constructor took, of an agent that cannot start."""
         self.unix.stop_listening()
+        self.stream.stop_listening()
         self.zmq.close()
 
     def statistics(self) -> dict[str, Any]:
         """What runs, waits and is held now."""
         return {
             "running": sum(len(lane.running) for lane in self._all_lanes),
-            "waiting": sum(map(len, self._all_lanes)), "connections": len(self.unix),
+            "waiting": sum(map(len, self._all_lanes)), "connections": len(self.unix) + len(self.stream),
             "results_kept": len(self.cache), "held": self.presence.holders(),
             "lock": self.presence.describe(),
         }  # fmt: skip

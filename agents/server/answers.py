@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from ...protocol.contents import PS, RETURN, as_original, raised, shown
+from ...protocol.contents import PS, RETURN, raised, shown
 from ...protocol.errors import CallCancelled, MemberRefused, Refused, SerializeError
-from ...protocol.frames import PZC00
 from ...protocol.paths import Handle, Path
 from ...protocol.values import PLAIN, first_reference, told
-from ...transport.loop import Loop
-from ..notifications.publisher import Publisher
+from ..compat.pizco import PizcoClients
 from .call import Call
 from .coroutines import Coroutines
 from .descriptions import about
@@ -43,7 +40,7 @@ class Answers:
         presence: says which clients are dead.
         lanes: in which it is used.
         cache: keeps the futures that calls gave.
-        originals: keeps those of calls of originals.
+        pizco: answers callers without sessions.
     """
 
     def __init__(
@@ -53,12 +50,12 @@ class Answers:
         presence: Presence,
         lanes: Sequence[Lane],
         cache: ReplyCache,
-        originals: FuturesOfOriginals,
+        pizco: PizcoClients,
     ) -> None:
         self._tree = tree
         self._coroutines = coroutines
         self._cache = cache
-        self._originals = originals
+        self._pizco = pizco
         self.handles = Handles(presence, lanes)
         tree.kept = self.handles.look
         self.streams = Streams(lanes, coroutines, presence, self.item)
@@ -80,11 +77,8 @@ class Answers:
             raise Refused(NOT_IN_A_BATCH)
         if call.oneway:  # nobody would let go of what is kept
             return PS, RETURN, None
-        if call.original:
-            if isinstance(result, Future):
-                self._originals.tell(call.id, cast("Future[Any]", result))
-                return PS, "future_register", call.id
-            return PS, RETURN, result
+        if not call.caller.native:
+            return self._pizco.answer(call.id, result)
         if first_reference(result) is None:
             return PS, RETURN, result
         if call.cancelled:  # likewise
@@ -156,50 +150,3 @@ def by_value(value: T, name: object, *, read: bool = False) -> T:
         "properties of the served object, give it a Server of its own, or, when copies are meant, call "
         f"pzc.register_class({type(inside).__qualname__}) at both sides"
     )
-
-
-logger = logging.getLogger("pzc.actions")
-
-FUTURE_TOPIC = "__future__"
-"""Topic on which original proxies are told that a future is done."""
-
-FUTURE_DELAY = 0.05
-"""Seconds between the reply that names a future and its completion for an original proxy, which
-forgets completions of futures that it has not registered yet."""
-
-
-class FuturesOfOriginals:
-    """Tells original proxies what became of futures.
-
-    Args:
-        loop: for timers.
-        publisher: tells.
-        serializer: of what they are told.
-    """
-
-    def __init__(self, loop: Loop, publisher: Publisher, serializer: str) -> None:
-        self._loop = loop
-        self._publisher = publisher
-        self._serializer = serializer
-
-    def tell(self, call_id: str, future: Future[Any]) -> None:
-        """Tell what a call gave as soon as it is there."""
-        future.add_done_callback(partial(self._done, call_id))
-
-    def _done(self, call_id: str, future: Future[Any]) -> None:
-        content: dict[str, Any] = {"msgid": call_id, "result": None, "exception": None}
-        try:
-            content["result"] = future.result()
-        except BaseException as exc:
-            content["exception"] = as_original(exc, self._serializer)
-        self._loop.call_later(FUTURE_DELAY, partial(self._publish, content))
-
-    def _publish(self, content: dict[str, Any]) -> None:
-        try:
-            self._publisher.publish(FUTURE_TOPIC, content, dialects=(PZC00,))
-        except SerializeError as exc:
-            logger.warning("the result of %s cannot be sent: %s", content["msgid"], exc)
-            error = TypeError(str(exc))
-            self._publisher.publish(
-                FUTURE_TOPIC, {**content, "result": None, "exception": error}, dialects=(PZC00,)
-            )

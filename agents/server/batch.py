@@ -16,32 +16,30 @@ from .marks import NOTHING, Member
 
 _RESULTS = ("return", "remote", "reference")
 
+Check = Callable[[Call, str, dict[str, Any], Member], object]
+Note = Callable[[Call, Any, float], object]
+
 
 def run_batch(
-    call: Call,
-    options: dict[str, Any],
-    check: Callable[[Call, str, dict[str, Any], Member], object],
-    exposed: ExposedObject,
-    note: Callable[[Call, Any, float], object] | None,
+    call: Call, options: dict[str, Any], check: Check, exposed: ExposedObject, note: Note | None
 ) -> Any:
-    """Run the calls of a batch up to the first that raises, or to its cancellation; in its turn.
+    """Run the actions of a batch, in its turn, up to the first that raises, or until it is cancelled.
 
-    What is to follow a cancelled call follows that of the one that ran last: the call stands for it then.
+    When the call is cancelled, `on_cancel` of the action that ran last holds for it.
 
     Args:
-        call: that carried the batch.
+        call: the batch.
         options: of the batch.
         check: judges an action by its role and the lock.
         exposed: does it.
-        note: told each of the calls, its answer, and the seconds that it ran; None for nobody.
+        note: gets each action as a call, its answer and its seconds, for the audit log.
     """
     results: list[Any] = []
     refs: list[Any] = []
-    whole = call.member
+    whole, answer, error = call.member, None, None
     shared = {"lock": options["lock"]} if "lock" in options else {}
     for action, inner in calls_of(options):
-        given, member = {**inner, **shared}, NOTHING
-        began = call.since if note is None else monotonic()
+        given, member, began = {**inner, **shared}, NOTHING, monotonic()
         try:
             member = exposed.unnamed(action, given) if action == "next" else exposed.member(given)
             if member.lane != call.member.lane:
@@ -51,34 +49,25 @@ def run_batch(
             check(call, action, given, member)
             call.member, call.stop = member, None
             answer = exposed.act(call, action, given, member)
-            message = read_ps_message(answer)
-            if message is None or message[0] not in _RESULTS:
+            kind, value = read_ps_message(answer) or ("", None)
+            if kind not in _RESULTS:
                 raise Refused(NOT_IN_A_BATCH)
         except BaseException as exc:
-            answer, message = raised_in(call, action, exc), None
+            answer, kind, value = raised_in(call, action, exc), "", None
         if note is not None:
-            note(_part(call, action, given, member, began), answer, monotonic() - began)
+            part = Call(call.caller, call.message)
+            part.action, part.options, part.member, part.began = action, given, member, began
+            note(part, answer, monotonic() - began)
         if not call.cancelled:
             call.member, call.stop = whole, None
-        if message is None:
-            try:
-                return _told(results, refs, answer[2])
-            finally:
-                del answer  # the error in it holds this frame
-        results.append(None if message[0] == "reference" else message[1])
-        if message[0] == "reference":
-            refs.append([len(results) - 1, message[1]])
-    return _told(results, refs, None)
-
-
-def _part(call: Call, action: str, options: dict[str, Any], member: Member, began: float) -> Call:
-    """One call of a batch, as if it came by itself."""
-    part = Call(call.caller, call.message)
-    part.action, part.options, part.member, part.began = action, options, member, began
-    return part
-
-
-def _told(results: list[Any], refs: list[Any], error: Any) -> Any:
-    """The answer: references apart, by their places, where None stands."""
-    told = {"results": results, "raised": error}
-    return ps_message("batch", {**told, "refs": refs} if refs else told)
+        if not kind:
+            error = answer[2]
+            break
+        if kind == "reference":
+            refs.append([len(results), value])
+        results.append(None if kind == "reference" else value)
+    try:
+        message = {"results": results, "raised": error}
+        return ps_message("batch", {**message, "refs": refs} if refs else message)
+    finally:
+        del answer, error  # they hold this frame

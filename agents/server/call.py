@@ -25,9 +25,9 @@ from ...protocol.exceptions import text_of
 from ...protocol.frames import Buffer
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Identity, Message
-from ...protocol.session import REFERENCES, Session
+from ...protocol.session import REFERENCES, Session, pack_answer
 from ...protocol.shown import plain, printable
-from ...transport.wire import Protocol, now_ms
+from ...transport.wire import Protocol
 from .lane import Lane, QueueEntry
 from .marks import NOTHING
 
@@ -43,21 +43,19 @@ class Carrier(typing.Protocol):
     """What brought requests and takes their answers back.
 
     Attributes:
-        kind: ``unix``, ``tcp`` or ``local``.
+        kind: ``unix`` or ``tcp``.
         protocol: of the agent that is asked.
         waits: each of its requests has a thread of its own, which may wait for a turn.
+        connected: its end is the end of whoever asks, which `is_gone` knows.
     """
 
     kind: str
     protocol: Protocol
     waits: bool
+    connected: bool
 
     def send(self, request: Call, packed: Packed) -> bool:
         """Send an answer; False when there is no way any more. Any thread."""
-        ...
-
-    def transmit(self, frames: Frames, request: Call) -> bool:
-        """Send an answer whose frames somebody else has made; as `send`."""
         ...
 
     def is_gone(self) -> bool:
@@ -70,7 +68,7 @@ class Caller(NamedTuple):
 
     Attributes:
         key: proven name of the key; empty without keys.
-        agent: agent id of the caller, or REP endpoint of an original Pizco.
+        agent: id of the calling agent; of one without sessions its REP endpoint.
         host: where it is: ``unix`` on the same host, ``tcp`` elsewhere.
         user: user id on the same host; None elsewhere.
     """
@@ -85,21 +83,22 @@ class Asker:
     """Whoever asks over one session: the proven key, the agent, where it is, and the way back.
 
     Args:
-        agent: agent id, or REP endpoint of an original.
+        agent: its id; of one without sessions its REP endpoint.
         key: with which it signs; None without keys.
         address: where it is, for people, such as ``unix pid 4711 uid 0``.
         carrier: of its requests.
-        session: seals the answers; None for a handshake and an original.
+        session: seals answers over REP and to links; None over a stream, and for what is not `native`.
         user: user id on this host; None elsewhere.
 
     Attributes:
         identity: what is kept for it stands under this.
         key_name: proven name, empty when unsigned.
         key_id: of the proven key, empty when unsigned.
+        native: False for whom `compat.pizco` brought.
     """
 
     __slots__ = (
-        "address", "agent", "carrier", "identity", "key", "key_id", "key_name", "protocol",
+        "address", "agent", "carrier", "identity", "key", "key_id", "key_name", "native", "protocol",
         "session", "user",
     )  # fmt: skip
 
@@ -120,6 +119,7 @@ class Asker:
         self.carrier = carrier
         self.session = session
         self.user = user
+        self.native = True
         self.protocol = carrier.protocol
         self.identity = Identity(self.key_id, agent)
 
@@ -151,7 +151,6 @@ class Call(QueueEntry):
     Attributes:
         handshake: the receiver's agent id was not under the signature.
         oneway: its sender wants no answer.
-        reached: host of this machine by which an original came to a wildcard address; empty otherwise.
         content: decoded; `UNREAD` before.
         action: what is done, of a message of a proxy; empty for any other content.
         options: of the action; empty without one.
@@ -164,7 +163,6 @@ class Call(QueueEntry):
     # What most calls keep stands here once, instead of being set in each.
     handshake = False
     oneway = False
-    reached = ""
     content: Any = UNREAD
     action = ""
     options: dict[str, Any] = NO_TABLE
@@ -225,11 +223,6 @@ class Call(QueueEntry):
         return bool(self.message.sequence & REFERENCES)
 
     @property
-    def original(self) -> bool:
-        """True when an original Pizco made it."""
-        return "://" in self.caller.agent
-
-    @property
     def patience(self) -> float | None:
         """Seconds for which it may wait for its turn, a little less than its caller does; None for ever."""
         seconds = self.options.get("timeout")
@@ -279,23 +272,17 @@ class Call(QueueEntry):
         """Of the key that signed it; None without keys."""
         return None if self.caller.key is None else self.caller.key.role
 
-    def seal(self, content: object, serializer: str) -> Frames:
-        """Five frames of an answer, signed with the key of whoever asked.
+    def answer(self, content: object, serializer: str) -> bool:
+        """Send an answer in another serializer, unless none is wanted; False when there is no way any more.
 
         Raises:
-            SerializeError, LocalProtocolError: as `Session.seal`.
-            RemoteProtocolError: to an original Pizco.
+            SerializeError: when the serializer cannot express the content.
+            RemoteProtocolError: to an agent that reads no other.
         """
-        session, protocol = self.caller.session, self.caller.protocol
-        if session is None:
-            raise RemoteProtocolError(f"an original Pizco reads no {serializer}")
-        return session.seal(
-            content, now_ms(), protocol.counter()(), answers=self.message, serializer=serializer
-        )
-
-    def transmit(self, frames: Frames) -> bool:
-        """Send frames back; False when there is no way any more. Any thread."""
-        return self.caller.carrier.transmit(frames, self)
+        if not self.caller.native:
+            raise RemoteProtocolError(f"{self.caller.agent} reads no {serializer}")
+        packed = pack_answer(content, self.message, serializer)
+        return self.oneway or self.caller.carrier.send(self, packed)
 
 
 class Calls:

@@ -32,7 +32,6 @@ from ...protocol.errors import Refused, RemoteProtocolError
 from ...protocol.keyring import Role
 from ...protocol.link_messages import LinkMessage
 from ...protocol.memo import keep_recent
-from ...transport import endpoints
 from ...transport.loop import Loop
 from ...transport.wire import now_ms
 from ..notifications.publisher import Publisher
@@ -40,6 +39,8 @@ from .call import Call, Calls
 from .replies import Replies, authorize
 from .reply_cache import ReplyCache
 from .unix_listener import UnixConnection
+
+_INFO = "rep_endpoint", "pub_endpoint", "stream_endpoint", "stream_name", "name", "lane", "lock"
 
 _MARKS = 2000
 """Subscriptions to what one agent broadcasts that wait for their mark."""
@@ -92,7 +93,7 @@ PLACED_TIMEOUT = 2.0
 """Seconds that a publisher waits for a subscriber's filter before it answers 'not yet'."""
 
 STOP_DELAY = 0.1
-"""Seconds between the answer to a 'stop' request and the stop, as the original's."""
+"""Seconds between the answer to a 'stop' request and the stop."""
 
 
 class Control:
@@ -129,7 +130,7 @@ class Control:
         self._calls = calls
         self._cache = cache
         self._publisher = publisher
-        self._describe = describe
+        self._describe = replies.pizco.describe = describe
         self._stop = stop
         self._unplaced: dict[Call, tuple[str, str]] = {}
         self.words: dict[str, Word] = {
@@ -146,13 +147,14 @@ class Control:
         Raises:
             RoleRefused: when the key may not stop this agent.
         """
-        word = _word(content) if request.caller.session is not None else None
+        word = _word(content) if request.caller.native else None
         if word == "hello":
             self._loop.call(partial(self._hello, request, content))
         elif word in self.words and not request.handshake:
             self.words[word](request, content)
         elif is_word(content, "info"):
-            self._replies.reply(request, self._info(request))
+            about = self._describe()
+            self._replies.reply(request, {key: about[key] for key in _INFO})
         elif is_word(content, "ping"):
             self._replies.reply(request, "pong")
         elif is_word(content, "stop") and not request.handshake:
@@ -162,15 +164,6 @@ class Control:
         else:
             return False
         return True
-
-    def _info(self, request: Call) -> dict[str, Any]:
-        about = self._describe()
-        if request.caller.session is not None:
-            return {key: about[key] for key in ("rep_endpoint", "pub_endpoint", "name", "lane", "lock")}
-        pub = about["pub_endpoint"]
-        if request.reached and endpoints.is_wildcard(pub):
-            pub = f"tcp://{request.reached}:{endpoints.split(pub)[1]}"
-        return {"rep_endpoint": self._replies.rep_endpoint, "pub_endpoint": pub}
 
     def _future(self, request: Call, content: dict[str, Any]) -> None:
         call_id = as_text(content.get("id"))

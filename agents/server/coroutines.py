@@ -1,7 +1,6 @@
 """Coroutines: the event loop on which a server runs its ``async def`` methods.
 
-The loop has a thread of its own, started by the first coroutine. The thread that executes the call
-waits for the coroutine, so a lane means the same for both kinds of method.
+The thread of a call waits for its coroutine, so a lane means the same for both kinds of method.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ CLOSE_TIMEOUT = 2.0
 
 
 class Coroutines:
-    """One event loop, made when it is needed; safe from any thread.
+    """One event loop in a thread of its own, both made by the first coroutine; safe from any thread.
 
     Args:
         name: of the agent, for the thread's name.
@@ -43,54 +42,48 @@ class Coroutines:
         self._closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Result of a coroutine; cancelling the call cancels it.
+        """Wait for the result of a coroutine; cancelling the current call cancels it.
 
         Raises:
             CallCancelled: when the call was cancelled.
             PeerLost: when the server is being stopped.
-            Refused: when there is no thread for it.
+            Refused: when the process can have no thread or event loop for it.
         """
         done: Future[Any] = Future()
         cancel = self.begin(coroutine, done)
-        call = current()
-        if call is not None:
+        if (call := current()) is not None:
             call.watch(cancel)
         try:
-            return self._wait(done)
-        finally:
-            del done, cancel  # they hold the error, whose traceback holds this frame
-
-    def _wait(self, future: Future[Any]) -> Any:
-        try:
-            return future.result()
+            return done.result()
         except CancelledError:
             if self._closed:
                 raise PeerLost("the server was stopped while the coroutine ran") from None
             raise CallCancelled("the call was cancelled while it ran") from None
         finally:
-            del future
+            del done, cancel, call  # they hold the error, whose traceback holds this frame
 
     def begin(
         self, coroutine: Coroutine[Any, Any, Any], done: Future[Any] | None = None
     ) -> Callable[[], None]:
-        """Start a coroutine; what is returned cancels it, and its end is waited for all the same.
+        """Start a coroutine; returns what cancels it, after which `done` still waits for its end.
 
         Args:
             coroutine: closed when it cannot be started.
-            done: gets its result; None for nobody.
+            done: gets its result.
 
         Raises:
             PeerLost: when the server is being stopped.
-            Refused: when there is no thread for it.
+            Refused: when the process can have no thread or event loop for it.
         """
         done = Future() if done is None else done
         tasks: list[asyncio.Task[Any]] = []
 
-        def begin() -> None:
-            task = asyncio.get_running_loop().create_task(_caught(coroutine))
+        def start() -> None:
+            task = loop.create_task(_caught(coroutine))
             task.add_done_callback(partial(_pass_on, coroutine, done))
-            # Its context holds the call, and the call what cancels it.
-            task.add_done_callback(lambda _: tasks.clear())
+            task.add_done_callback(
+                lambda _: tasks.clear()
+            )  # its context holds the call, that what cancels it
             tasks.append(task)
 
         def stop() -> None:
@@ -107,22 +100,23 @@ class Coroutines:
             except BaseException:
                 coroutine.close()
                 raise
-            loop.call_soon_threadsafe(begin)
+            loop.call_soon_threadsafe(start)
         return cancel
 
     def _start(self) -> asyncio.AbstractEventLoop:
         if self._closed:
             raise PeerLost("the server is being stopped")
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         try:
-            loop = asyncio.new_event_loop()
+            loop = runner.get_loop()
         except OSError as exc:
             text = f"this agent can have no event loop to run it: {exc}; raise the limit (ulimit -n)"
             raise Refused(text) from exc
-        thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
+        thread = threading.Thread(target=_serve, args=(runner,), name=self._name, daemon=True)
         try:
             thread.start()
         except RuntimeError as exc:
-            loop.close()
+            runner.close()
             raise Refused(NO_THREAD) from exc
         self._loop, self._thread = loop, thread
         return loop
@@ -132,17 +126,18 @@ class Coroutines:
         with self._lock:
             self._closed = True
             loop, thread, self._loop = self._loop, self._thread, None
-        if loop is None or thread is None:
-            return
-        loop.call_soon_threadsafe(_cancel_all, loop.stop)
-        if thread is not threading.current_thread():
-            thread.join(CLOSE_TIMEOUT)
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            if thread is not threading.current_thread():
+                thread.join(CLOSE_TIMEOUT)
 
 
 async def _caught(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
     try:
         return await coroutine, None
-    except (SystemExit, KeyboardInterrupt) as exc:  # they would end the event loop
+    except asyncio.CancelledError:
+        raise
+    except BaseException as exc:  # SystemExit would end the event loop
         return None, exc
 
 
@@ -151,29 +146,13 @@ def _pass_on(coroutine: Coroutine[Any, Any, Any], done: Future[Any], task: async
     if task.cancelled():
         done.cancel()
         return
-    error = task.exception()
-    value, caught = (None, error) if error is not None else task.result()
-    if caught is not None:
-        done.set_exception(caught)
+    value, error = task.result()
+    if error is not None:
+        done.set_exception(error)
     else:
         done.set_result(value)
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()
-
-
-def _cancel_all(then: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        ending = asyncio.gather(*tasks, return_exceptions=True)
-        ending.add_done_callback(lambda _: then())
-    else:
-        then()
+def _serve(runner: asyncio.Runner) -> None:
+    with runner:  # its end cancels what is left
+        runner.get_loop().run_forever()

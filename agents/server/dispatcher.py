@@ -13,7 +13,6 @@
     'inspect'; 'describe', [] that only look    likewise while something runs
     somebody else holds the lock                raised in its turn
     from a carrier whose threads wait           runs in that thread, in its turn, unless it is one-way
-    else, proved quick and its turn is now      runs where it arrived
     else                                        runs in a worker of the lane, in its turn
     ... and its content is above 64 KiB         is decoded there, unless there are several lanes
     any, while the agent is being stopped       refused, and not executed
@@ -32,6 +31,7 @@ from ...protocol.contents import PS, SEQUENCES, ps_message
 from ...protocol.errors import FrameError, RemoteProtocolError, SignatureError
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
+from ...protocol.serializers import decode
 from ...transport.endpoints import DECODE_LATER
 from ...transport.loop import Loop
 from ..current import reset_current, set_current
@@ -61,7 +61,7 @@ class Dispatcher:
     """Decides about the requests of one agent; safe from any thread.
 
     Args:
-        loop: whose thread may run quick requests.
+        loop: for the timers of calls that wait.
         replies: formats and sends the answers.
         lanes: orders of execution, by the numbers that members have.
         cache: keeps the answers for callers that lost their connection.
@@ -89,10 +89,10 @@ class Dispatcher:
         on_request: Callable[[str, str, Any, str], Any],
     ) -> None:
         self._loop = loop
-        self._replies = replies
+        self.replies = replies
         self.lanes = lanes
         self._cache = cache
-        self._presence = presence
+        self.presence = presence
         self._table = calls.table
         self._role_needed = role_needed
         self._on_request = on_request
@@ -122,7 +122,6 @@ class Dispatcher:
 
     def handle(
         self, asker: Asker, message: Message, route: Frames = NO_ROUTE, handshake: bool = False,
-        reached: str = "",
     ) -> Packed | None:  # fmt: skip
         """Decide about a verified request.
 
@@ -131,7 +130,6 @@ class Dispatcher:
             message: the request.
             route: which its answer takes.
             handshake: it was not addressed to this agent.
-            reached: host of this machine by which an original came to a wildcard address.
 
         Returns:
             What is to be sent back now; None when it was sent, will be, or is not wanted.
@@ -139,14 +137,16 @@ class Dispatcher:
         call = Call(asker, message, route)
         call.began = call.since = monotonic()
         try:
-            if self._presence.missing and not handshake:  # which anybody may say again
-                self._presence.heard(asker.identity)
-            if handshake or reached:
-                call.handshake, call.reached = handshake, reached
+            if self.presence.missing and not handshake:  # which anybody may say again
+                self.presence.heard(asker.identity)
+            if handshake:
+                call.handshake = handshake
             at_once = len(message.content) <= DECODE_LATER
             # Which of several lanes a call is for, its content tells.
             if at_once or (not handshake and (asker.carrier.waits or len(self.lanes) > 1)):
-                content = message.decode(writable=True)
+                content = decode(
+                    message.serializer, message.content, trusted=message.facts.trusted, writable=True
+                )
                 if type(content) not in SEQUENCES and self.control(call, content):
                     return None
                 self._judge(call, content)
@@ -190,11 +190,11 @@ class Dispatcher:
                 call.oneway = options.get("oneway") is True
             else:
                 action = ""
-        self._authorize(call.caller.key, content, action, call.options)
+        key = call.caller.key
+        if key is not None and key.role < self._asked_below and action not in self._free[key.role]:
+            self._authorize(key, content, action, call.options)
 
-    def _authorize(self, key: Key | None, content: Any, action: str, options: dict[str, Any]) -> None:
-        if key is None or key.role >= self._asked_below or action in self._free[key.role]:
-            return
+    def _authorize(self, key: Key, content: Any, action: str, options: dict[str, Any]) -> None:
         if action and not self._asks_always and self.exposed is not None:
             needed = self.exposed.role(action, options)
         else:
@@ -204,26 +204,17 @@ class Dispatcher:
     def _place(self, call: Call) -> Packed | None:
         """Run a call where and when it may."""
         member, action = call.member, call.action
-        lane = self.lane(member, action)
-        call.kind = action[:20], member.text
+        lane = self.lane(member, action) if member.concurrent else self.lanes[member.lane]
         try:
-            exposed = self.exposed if lane.running else None
+            exposed = self.exposed if lane.turns else None
             if member.urgent or (exposed and exposed.only_looks(action, call.options, member)):
                 return self._beside(call)
             call.lane = lane
             if call.caller.carrier.waits and not (lane.affine or call.oneway):
                 lane.enter(call)
-            elif call.content is UNREAD or not lane.enter_quick(call):
+            else:
                 self._queue(call, lane)
                 return None
-            elif not self._loop.in_thread():  # of a connection that reads on: its own thread
-                return self._run(call, lane)
-            else:
-                self._loop.step_aside()
-                try:
-                    return self._run(call, lane)
-                finally:
-                    self._loop.step_back()
         except Exception as exc:
             self._end(call)
             return self._refused(call, exc)
@@ -272,7 +263,7 @@ class Dispatcher:
     def _refused(self, call: Call, error: Exception) -> Packed | None:
         """Why a call was not executed."""
         self._note(call, error)
-        packed = self._replies.encode_refusal(call, error)
+        packed = self.replies.encode_refusal(call, error)
         return None if call.oneway else packed
 
     def _note(self, call: Call, error: Exception) -> None:
@@ -281,26 +272,26 @@ class Dispatcher:
 
     def _run(self, call: Call, lane: Lane | None) -> Packed | None:
         """Run a call, whose turn it is, and leave the lane; its answer."""
-        if not self._presence.looking:
-            self._presence.look()
+        if not self.presence.looking:
+            self.presence.look()
         answer: Any = None
         try:
             if call.cancelled:  # on its way to its turn
                 answer = not_started()
-                packed = self._replies.encode_refusal(call, answer)
+                packed = self.replies.encode_refusal(call, answer)
             else:
                 answer = self._perform(call)
-                packed = self._replies.encode(call, answer)
+                packed = self.replies.encode(call, answer)
         except BaseException as exc:  # such as SystemExit, by a result that is being encoded
             logger.warning("the answer to %s could not be written", call.label, exc_info=exc)
             lost = RemoteProtocolError("the answer could not be written")
-            packed = self._replies.encode_refusal(call, lost)
+            packed = self.replies.encode_refusal(call, lost)
         finally:
             now = monotonic()
             if lane is not None:
-                lane.leave(call, now)
+                lane.leave(call)
         caller = call.caller
-        if caller.session is not None:
+        if caller.native:
             self._cache.keep(call, packed, now)
         self._table.pop((caller.key_id, call.message.msgid), None)
         if self.audit is not None:
@@ -312,7 +303,7 @@ class Dispatcher:
         token = set_current(call)
         try:
             action, options, act = call.action, call.options, self._act
-            if action and (self._presence.lock.owner is not None or "lock" in options):
+            if action and (self.presence.lock.owner is not None or "lock" in options):
                 self.check_lock(call, action, options, call.member)
             if not action or act is None:
                 message = call.message
@@ -342,7 +333,8 @@ class Dispatcher:
 
     def _check_part(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
         """Judge one call of a batch in its turn, as if it came by itself."""
-        self._authorize(call.caller.key, ps_message(action, options), action, options)
+        if (key := call.caller.key) is not None:
+            self._authorize(key, ps_message(action, options), action, options)
         self.check_lock(call, action, options, member)
 
     def check_lock(self, call: Call, action: str, options: dict[str, Any], member: Member) -> None:
@@ -356,7 +348,7 @@ class Dispatcher:
         if action in _UNLOCKED or member.urgent or exposed is None:
             return
         if token or not exposed.only_looks(action, options, member):
-            self._presence.check(call.caller, token, exposed.only_reads(action, options))
+            self.presence.check(call.caller, token, exposed.only_reads(action, options))
 
     def close(self, timeout: float) -> None:
         """Refuse what waits and let end what runs, in at most so many seconds."""

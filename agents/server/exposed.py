@@ -10,7 +10,7 @@
     exec          return | reference | items | stream |      operator   a method, or an operation
                   future_register
     next          items                                      observer   a stream, by whoever opened it
-    inspect       return                                     observer   names, for the original's proxies
+    inspect       return                                     observer   names of members
     describe      return                                     observer   what there is, in text
     instantiate   return                                     admin      a class that the server allows
 
@@ -171,12 +171,7 @@ class ExposedObject:
         do = self._actions.get(action)
         if do is None:
             raise RemoteProtocolError(f"unknown action {shown(action, 60)}")
-        try:
-            return do(call, options, member)
-        except MemberRefused as exc:
-            if call.original and type(exc.__cause__) is AttributeError:  # what the object itself said
-                raise exc.__cause__ from None
-            raise
+        return do(call, options, member)
 
     def _whole(self, options: dict[str, Any], member: Member) -> Path:
         path = self._seen(options, member)
@@ -334,7 +329,9 @@ class ExposedObject:
             "signal",
         ):  # a pickled method carries the whole object, private attributes included
             raise MemberRefused(f"{member.text!r} is a {kind} and is not sent by value")
-        return PS, RETURN, value if call.original else by_value(value, member.text, read=True)
+        if not call.caller.native:
+            return PS, RETURN, value
+        return PS, RETURN, by_value(value, member.text, read=True)
 
     def _stays(self, owner: Any, step: Step | None, value: Any, copied: bool = False) -> bool:
         """Whether a member is a reference for whoever can read one."""
@@ -361,11 +358,10 @@ class ExposedObject:
         return _NONE
 
     def _next(self, call: Call, options: dict[str, Any], member: Member) -> Message:
-        items, done, error = self._answers.streams.advance(options.get("id"), call)
-        return PS, "items", listed(items, done, error)
+        return PS, "items", self._answers.streams.advance(options.get("id"), call)
 
     def _inspect(self, call: Call, options: dict[str, Any], member: Member) -> Message:
-        """Names to be held remotely, and names always sent by value, as the original's."""
+        """Names to be held remotely, and names always sent by value."""
         root, is_remote = self.tree.root, self._is_remote
         found = members.kinds(root, self.tree.names(root, ()), members.kind_of)
         if is_remote is not None:

@@ -1,24 +1,16 @@
-"""Handles: objects that methods returned, which a client uses as long as it holds them.
+"""Handles: objects that methods returned, which the server keeps as long as a client uses them.
 
-::
-
-    object     event                                              next
-    -          a method returns it to a client                    kept, under an id of its own for that client
-    kept       returned to the same client again                  kept; to be released once more
-    kept       released as often as it was returned               free
-    kept       the client died, or the server ends                free
-
-A client is a key and an agent. No other client can use its handles, nor learn that there are any.
+A client gets the same handle each time that the same object is returned to it, and releases it as often.
+No other client can use it. What a dead client held is freed.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ...protocol import limits
 from ...protocol.contents import as_list
@@ -32,139 +24,113 @@ from .tree import new_handle
 
 
 @dataclass(eq=False, slots=True)
-class _Kept:
+class _Handle:
     id: str
     thing: object
+    identity: Identity
     lane: int
     times: int = 1
-
-
-@dataclass(eq=False, slots=True)
-class _Client:
     ticket: int = 0
-    by_id: dict[str, _Kept] = field(default_factory=dict)
-    by_object: dict[int, _Kept] = field(default_factory=dict)
 
 
 class Handles:
-    """What one server keeps for its clients; safe from any thread.
+    """The handles of one server; safe from any thread.
 
     Args:
-        presence: says when a client is dead.
-        lanes: in which its objects are used: the last reference to one may be the one here.
+        presence: reports dead clients.
+        lanes: where the objects are used, so also where the last reference to one is dropped.
     """
 
     def __init__(self, presence: Presence, lanes: Sequence[Lane]) -> None:
         self._presence = presence
         self._lanes = lanes
         self._lock = threading.Lock()
-        self._clients: dict[Identity, _Client] = {}
-        self._counts: Counter[str] = Counter()
+        self._by_id: dict[str, _Handle] = {}
+        self._by_object: dict[tuple[Identity, int], _Handle] = {}
+        self._counts: Counter[str] = Counter()  # by key
 
     def __len__(self) -> int:
-        return sum(self._counts.values())
+        return len(self._by_id)
 
     def keep(self, thing: object, identity: Identity, lane: int) -> str:
-        """The id of the handle that a client has of an object from now on.
+        """Keep an object for a client; returns the id of its handle.
 
         Args:
             thing: the object.
             identity: of the client.
-            lane: number of the one in which it is used.
+            lane: number of the lane in which the object is used.
 
         Raises:
-            Refused: when the holders of its key have `limits.handles`.
+            Refused: when the clients of its key have `limits.handles`.
         """
         with self._lock:
-            client = self._clients.get(identity)
-            if client is not None and (kept := client.by_object.get(id(thing))) is not None:
-                kept.times += 1
-                return kept.id
+            handle = self._by_object.get((identity, id(thing)))
+            if handle is not None:
+                handle.times += 1
+                return handle.id
             if self._counts[identity.key_id] >= limits.current.handles:
                 raise Refused(
                     f"this key holds {limits.current.handles} objects that methods of this server returned: "
                     "let go of some"
                 )
-            if client is None:
-                client = _Client(self._presence.hold(identity, "handle", partial(self.forget, identity)))
-                self._clients[identity] = client
-            kept = _Kept(new_handle(lane), thing, lane)
-            client.by_id[kept.id] = client.by_object[id(thing)] = kept
+            handle = _Handle(new_handle(lane), thing, identity, lane)
+            handle.ticket = self._presence.hold(identity, "handle", partial(self._forget, handle))
+            self._by_id[handle.id] = self._by_object[identity, id(thing)] = handle
             self._counts[identity.key_id] += 1
-            return kept.id
+            return handle.id
 
-    def find(self, handle: str, identity: Identity) -> Any:
-        """What a client has a handle of.
+    def find(self, handle_id: str, identity: Identity) -> object:
+        """The object of a client's handle.
 
         Raises:
-            Refused: when it has none of that id.
+            Refused: when the client has no such handle.
         """
-        client = self._clients.get(identity)
-        kept = None if client is None else client.by_id.get(handle)
-        if kept is None:
+        handle = self._by_id.get(handle_id)
+        if handle is None or handle.identity != identity:
             raise Refused("this object is kept no more: its handle was released, or the server restarted")
-        return kept.thing
+        return handle.thing
 
-    def look(self, handle: str) -> object:
-        """What a handle is for, whoever has it, to see its marks alone; `MISSING` when it is kept no more."""
-        for client in list(self._clients.values()):
-            if (kept := client.by_id.get(handle)) is not None:
-                return kept.thing
-        return MISSING
+    def look(self, handle_id: str) -> object:
+        """The object of anybody's handle, to see its marks alone; `MISSING` when it is not kept."""
+        handle = self._by_id.get(handle_id)
+        return MISSING if handle is None else handle.thing
 
     def release(self, handles: object, identity: Identity) -> None:
-        """A client lets go of some, once for each time that an id is told; unknown ones are free already.
+        """Release handles of a client, each as often as it is listed; unknown ones are free already.
 
         Raises:
-            Refused: for what is no list of ids.
+            Refused: for anything but a list of ids.
         """
         ids = as_list(handles)
         if not ids or len(ids) > limits.current.handles or not all(isinstance(each, str) for each in ids):
             raise Refused(f"handles are released by their ids, not by {shown(handles)}")
-        with self._lock:
-            client = self._clients.get(identity)
-            known = [] if client is None else [client.by_id[each] for each in ids if each in client.by_id]
-        self._in_turn(partial(self._let_go, identity), known)
+        found = [each for each in map(self._by_id.get, ids) if each and each.identity == identity]
+        for lane in {each.lane for each in found}:  # calls that came before the release still find the object
+            self._lanes[lane].run(partial(self._release, [each for each in found if each.lane == lane]))
 
-    def _in_turn(self, end: Callable[[list[_Kept]], None], kept: list[_Kept]) -> None:
-        """End what is kept in the lanes where it is used."""
-        for lane in {each.lane for each in kept}:
-            self._lanes[lane].run(partial(end, [each for each in kept if each.lane == lane]))
+    def _release(self, handles: list[_Handle]) -> None:
+        for handle in handles:
+            with self._lock:
+                handle.times -= 1
+            if not handle.times:
+                self._remove(handle)
+                handle.thing = None
+        handles.clear()
 
-    def _let_go(self, identity: Identity, released: list[_Kept]) -> None:
-        """In the turn of the release: calls that came before it have found what they are for."""
+    def _remove(self, handle: _Handle) -> None:
         with self._lock:
-            client = self._clients.get(identity)
-            if client is None:
+            if self._by_id.pop(handle.id, None) is None:
                 return
-            for kept in released:
-                kept.times -= 1
-                if not kept.times and client.by_id.get(kept.id) is kept:
-                    del client.by_id[kept.id], client.by_object[id(kept.thing)]
-                    self._counts[identity.key_id] -= 1
-            empty = not client.by_id
-            if empty:
-                del self._clients[identity]
-        if empty:
-            self._presence.drop(client.ticket)
-        released.clear()
+            del self._by_object[handle.identity, id(handle.thing)]
+            self._counts[handle.identity.key_id] -= 1
+        self._presence.drop(handle.ticket)
 
-    def forget(self, identity: Identity) -> None:
-        """A client is dead."""
-        with self._lock:
-            client = self._clients.pop(identity, None)
-            if client is None:
-                return
-            self._counts[identity.key_id] -= len(client.by_id)
-        self._presence.drop(client.ticket)
-        self._in_turn(_drop, [*client.by_id.values()])
+    def _forget(self, handle: _Handle) -> None:
+        """Free an object whose client is dead."""
+        self._remove(handle)
+        self._lanes[handle.lane].run(partial(setattr, handle, "thing", None))
 
     def close(self) -> None:
-        """Nothing is kept any more."""
-        for identity in list(self._clients):
-            self.forget(identity)
-
-
-def _drop(free: list[_Kept]) -> None:
-    for kept in free:
-        kept.thing = None
+        """Free every object."""
+        for handle in list(self._by_id.values()):
+            self._forget(handle)

@@ -10,9 +10,8 @@
     running    left                                  over; the first with the next key gets the slot
 
 A thread that may wait does so, and works by itself, without a thread hop. What came without a thread of its
-own runs where it arrived when its kind has proved quick (it ended within `quick_call` seconds the last
-`quick_proofs` times) and its turn is now; else in a worker of the lane. With ``affine`` everything is run by
-one worker, for drivers that insist on their thread.
+own runs in a worker of the lane. With ``affine`` everything is run by one worker, for drivers that insist on
+their thread.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from ...protocol.errors import (
     PzcError,
     Refused,
 )
-from ...transport.executor import CLOSE_TIMEOUT, QUICK_CALL, QUICK_PROOFS, Executor
+from ...transport.executor import CLOSE_TIMEOUT, Executor
 from ...transport.threads import Condition
 
 _LANE_WAITING = 50_000
@@ -48,7 +47,6 @@ _LANE_LOOK = 0.5
 STOPPING = "this agent is being stopped; the request was not executed"
 NO_THREAD = "this agent has no thread left to run it; end what is not needed, or raise the limit (ulimit -u)"
 
-_MAX_KINDS = 4096
 _NEW, _WAITING, _RUNNING, _OVER = range(4)
 
 
@@ -56,7 +54,6 @@ class QueueEntry(ABC):
     """One piece of work in the queue of a lane.
 
     Attributes:
-        kind: what it is, to tell quick work from slow.
         asked: somebody asked for it, who can be refused.
         since: when it came, and from a turn on that it had to wait for when that began, in monotonic seconds.
         label: what it is and for whom, for people.
@@ -66,7 +63,6 @@ class QueueEntry(ABC):
     """
 
     # What most entries keep stands here once, instead of being set in each.
-    kind: tuple[str, str] = ("", "")
     asked = True
     since = 0.0
     state = _NEW
@@ -147,6 +143,9 @@ class Lane:
         concurrency: entries that may run at the same time.
         affine: run everything in one and the same thread.
 
+    Attributes:
+        turns: entries that run now, and the thread that works.
+
     Raises:
         ConfigError: for a concurrency below 1, or above 1 together with ``affine``.
     """
@@ -162,9 +161,7 @@ class Lane:
         self._lock = threading.Lock()
         self._waiting: OrderedDict[str, deque[QueueEntry]] = OrderedDict()  # by key; the next one first
         self._counts: Counter[str] = Counter()  # of what waits, by key
-        self._running: dict[QueueEntry, int] = {}  # and the thread that works
-        self._proofs: dict[tuple[str, str], int] = {}  # of what is not quick, or was not
-        self._quick: set[tuple[str, str]] = set()
+        self.turns: dict[QueueEntry, int] = {}
         self._idle = Condition(self._lock)
         self._closed = False
         self._workers = Executor(f"pzc-lane {name}".strip(), threads=concurrency)
@@ -175,7 +172,7 @@ class Lane:
     @property
     def running(self) -> list[QueueEntry]:
         """What runs now."""
-        return list(self._running)
+        return list(self.turns)
 
     def enter(self, entry: QueueEntry) -> None:
         """Wait for a turn of the calling thread, as long as it has patience; `leave` ends it.
@@ -190,9 +187,12 @@ class Lane:
             Refused: when `_LANE_WAITING` others with its key wait.
         """
         with self._lock:
-            if self._take_or_queue(entry):
-                self._running[entry] = get_ident()
+            if self._free and not self._waiting and not self._closed:
+                self._free -= 1
+                entry.state = _RUNNING
+                self.turns[entry] = get_ident()
                 return
+            self._wait(entry)
             gate = entry.gate = threading.Lock()
             gate.acquire()
         wait = entry.patience
@@ -205,26 +205,19 @@ class Lane:
                 self.remove(entry, PeerLost("its sender left before its turn; it was not executed"))
         if entry.reason is not None:
             raise entry.reason
-        self._running[entry] = get_ident()
-
-    def enter_quick(self, entry: QueueEntry) -> bool:
-        """As `enter`, when the kind of work has proved quick and its turn is now; False otherwise."""
-        if entry.kind not in self._quick or self.affine:
-            return False
-        with self._lock:
-            if self._closed or not self._free or self._waiting:
-                return False
-            self._free -= 1
-            entry.state = _RUNNING
-            self._running[entry] = get_ident()
-        return True
+        self.turns[entry] = get_ident()
 
     def submit(self, entry: QueueEntry) -> bool:
         """Run an entry in a worker when its time comes; True when that is now. Errors as `enter`."""
         with self._lock:
-            now = self._take_or_queue(entry)
+            now = bool(self._free and not self._waiting and not self._closed)
+            if now:
+                self._free -= 1
+                entry.state = _RUNNING
+            else:
+                self._wait(entry)
         if now and (error := self._start(entry)) is not None:
-            self.leave(entry, monotonic())
+            self.leave(entry)
             raise error
         return now
 
@@ -236,11 +229,8 @@ class Lane:
         """
         self.submit(Work(function))
 
-    def _take_or_queue(self, entry: QueueEntry) -> bool:
-        if self._free and not self._waiting and not self._closed:
-            self._free -= 1
-            entry.state = _RUNNING
-            return True
+    def _wait(self, entry: QueueEntry) -> None:
+        """Put an entry after the others; with the lock."""
         if self._closed:
             raise PeerLost(STOPPING)
         if entry.asked and self._counts[entry.key_id] >= _LANE_WAITING:
@@ -251,37 +241,33 @@ class Lane:
         entry.state = _WAITING
         self._waiting.setdefault(entry.key_id, deque()).append(entry)
         self._counts[entry.key_id] += 1
-        return False
 
     def _start(self, entry: QueueEntry) -> PzcError | None:
         """Let it run; why no thread can, so that its turn has to end."""
         entry.since = monotonic()
-        self._running[entry] = 0
+        self.turns[entry] = 0
         if entry.gate is not None:
             entry.gate.release()
             return None
         return begin(self._workers, partial(self._work, entry))
 
     def _work(self, entry: QueueEntry) -> None:
-        self._running[entry] = get_ident()
+        self.turns[entry] = get_ident()
         try:
             entry.work()
         finally:
-            self.leave(entry, monotonic())
+            self.leave(entry)
 
     def in_thread(self) -> bool:
         """True when the calling thread runs an entry of this lane."""
-        return get_ident() in list(self._running.values())
+        return get_ident() in list(self.turns.values())
 
-    def leave(self, entry: QueueEntry, now: float) -> None:
-        """End an entry, in monotonic seconds: give the slot to whoever waits longest."""
-        quick = now - entry.since < QUICK_CALL
-        if not quick or entry.kind not in self._quick:
-            self._judge(entry.kind, quick)
+    def leave(self, entry: QueueEntry) -> None:
+        """End an entry: give the slot to whoever waits longest."""
         while True:
             entry.state = _OVER
             with self._lock:
-                del self._running[entry]
+                del self.turns[entry]
                 following = self._next() if self._waiting else None
                 if following is None:
                     self._free += 1
@@ -293,17 +279,6 @@ class Lane:
                 return
             following.refuse(error)
             entry = following
-
-    def _judge(self, kind: tuple[str, str], quick: bool) -> None:
-        """A kind of work was not quick, or was, and is not known for it."""
-        proved = self._proofs[kind] = self._proofs.get(kind, 0) + 1 if quick else 0
-        if not quick:
-            self._quick.discard(kind)
-        elif proved >= QUICK_PROOFS:
-            self._quick.add(kind)
-        if len(self._proofs) > _MAX_KINDS:
-            self._proofs.clear()
-            self._quick.clear()
 
     def _next(self) -> QueueEntry | None:
         while self._waiting:
@@ -356,8 +331,8 @@ class Lane:
             self.remove(entry, PeerLost(STOPPING))
         if not self.in_thread():
             with self._lock:
-                self._idle.wait_for(lambda: not self._running, timeout)
-        self._workers.close(timeout if not self._running else 0.0)
+                self._idle.wait_for(lambda: not self.turns, timeout)
+        self._workers.close(timeout if not self.turns else 0.0)
 
 
 def not_started() -> CallCancelled:

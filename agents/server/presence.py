@@ -12,11 +12,11 @@ that it has given up or detached::
 
     caller      event                                       next
     there       its process has ended (same host)           gone: its calls are cancelled
-                its connection is over (same host)          missing
-                a note finds no way to it (tcp)             missing
+                its connection is over                      missing
+                a note finds no way to it (REP)             missing
     missing     it is heard of by another connection        missing, for `silence` seconds more
                 its way is there again, its calls are over  there
-                `silence` seconds; tcp: `way_lost` seconds  gone
+                `silence` seconds; REP: `GRACE` seconds     gone
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -92,7 +93,7 @@ class Presence:
         self.missing: dict[Identity, float] = {}
         self.looking = False
         self._looks = Standstill(LOOK, time.monotonic())
-        self._lifelines: dict[int, tuple[Lifeline, set[Identity]]] = {}
+        self._lifelines: dict[int, tuple[Lifeline, Counter[Identity]]] = {}
         self._forget = forget
         self._on_change = on_change
         self._mutex = threading.Lock()
@@ -297,26 +298,27 @@ class Presence:
         self._set_alarm()
 
     def follow(self, pid: int, agent: Identity) -> None:
-        """Learn at once when the process of an agent of this host ends."""
+        """Learn at once when the process of an agent of this host ends; each needs one `unfollow`."""
         with self._mutex:
             known = self._lifelines.get(pid)
             if known is None:
-                known = self._lifelines[pid] = Lifeline(self._loop, pid, partial(self._ended, pid)), set()
-            known[1].add(agent)
+                known = Lifeline(self._loop, pid, partial(self._ended, pid)), Counter[Identity]()
+                self._lifelines[pid] = known
+            known[1][agent] += 1
 
     def unfollow(self, pid: int, agent: Identity) -> None:
-        """The last connection of an agent of this host is over."""
+        """A connection of an agent of this host is over."""
         with self._mutex:
-            lifeline, agents = self._lifelines.get(pid, (None, set[Identity]()))
-            agents.discard(agent)
-            if lifeline is not None and not agents:
+            lifeline, agents = self._lifelines.get(pid, (None, Counter[Identity]()))
+            agents[agent] -= 1
+            if lifeline is not None and not +agents:
                 del self._lifelines[pid]
                 lifeline.close()
 
     def _ended(self, pid: int) -> None:
         with self._mutex:
-            _, agents = self._lifelines.pop(pid, (None, set[Identity]()))
-        for agent in agents:
+            _, agents = self._lifelines.pop(pid, (None, Counter[Identity]()))
+        for agent in +agents:
             self.gone(agent)
 
     def close(self) -> None:
@@ -341,9 +343,9 @@ class Presence:
     def _look(self) -> None:
         now = time.monotonic()
         late = [call for call in self._calls.all() if now - call.began >= LOOK]
-        left = {call.caller.identity: call.caller.carrier.kind for call in late if self._has_left(call)}
-        for agent, kind in left.items():
-            self.missing.setdefault(agent, now + (GRACE if kind == "tcp" else limits.current.silence))
+        left = {call.caller.identity: call.caller.carrier.connected for call in late if self._has_left(call)}
+        for agent, connected in left.items():
+            self.missing.setdefault(agent, now + (limits.current.silence if connected else GRACE))
         stood = self._looks.look(now)
         for agent, until in list(self.missing.items()):
             if agent not in left:
@@ -361,7 +363,7 @@ class Presence:
         carrier = call.caller.carrier
         if call.cancelled or call.detached:  # nobody waits for it: that its way is lost tells nothing
             return False
-        if carrier.kind != "tcp":
+        if carrier.connected:
             return carrier.is_gone()
         able = call.can_refer and call.patience is not None and not call.oneway
         return able and not self._replies.reply(call, note_of(call))

@@ -21,7 +21,6 @@ from typing import Any
 
 from ...protocol.contents import portable, ps_message, raised, read_ps_message, read_raised
 from ...protocol.errors import LocalLimit, PeerLost, SerializeError
-from ...protocol.frames import PZC01
 from ...transport.tables import Table
 from ...transport.threads import begin
 
@@ -147,7 +146,7 @@ def _serve(
             server = make()
             server.serve_object(served_cls, args, kwargs)
         except Exception as exc:
-            pipe.send(portable(raised(exc), PZC01, "pickle"))
+            pipe.send(portable(raised(exc)))
             return
         pipe.send(ps_message("return", server.rep_endpoint))
     server.serve_forever()

@@ -1,6 +1,6 @@
 """Replies: the one answer that goes back for a request, whatever carried it.
 
-The answer is in the request's dialect, serializer and suite. The sequence field of a PZC01 request tells what
+The answer is in the request's serializer and suite. The sequence field of a PZC01 request tells what
 its sender can read (`ARRAYS`, `REFERENCES`).
 """
 
@@ -11,24 +11,25 @@ from time import monotonic, time_ns
 from typing import Any
 
 from ...delivery.throttle import Throttle
-from ...protocol import limits, original, serializers
+from ...protocol import limits, serializers
 from ...protocol.codec import too_large
 from ...protocol.contents import RETURN, portable, raised, refusal
 from ...protocol.errors import (
     LocalProtocolError,
     ProtocolError,
     PzcError,
-    Refused,
     RemoteProtocolError,
     RoleRefused,
     VersionError,
 )
-from ...protocol.frames import MAX_HEADER, PZC00, PZC01
+from ...protocol.frames import MAX_HEADER, PZC01
 from ...protocol.keyring import Key, Role
 from ...protocol.message import Message
+from ...protocol.session import pack_answer
 from ...protocol.shown import printable
 from ...transport.counters import Counters
 from ...transport.wire import Protocol
+from ..compat import pizco
 from .call import Asker, Call, Frames, Packed
 
 logger = logging.getLogger("pzc.replies")
@@ -66,16 +67,11 @@ class Replies:
         self._counters = counters
         self._count = protocol.counter()
         self._logged: dict[str, Throttle] = {}
-        self.rep_endpoint = ""
-        """As originals are told it."""
+        self.pizco = pizco.PizcoClients(protocol)
 
     def reply(self, request: Call, content: object) -> bool:
         """Answer a request, unless none is wanted; False when its sender is known to be gone. Any thread."""
         return request.oneway or request.caller.carrier.send(request, self.encode(request, content))
-
-    def send(self, request: Call, frames: Frames) -> bool:
-        """Send frames that somebody else has made, unless none are wanted."""
-        return request.oneway or request.transmit(frames)
 
     def encode(self, request: Call, content: Any, failed: Exception | None = None) -> Packed:
         """An answer in the serializer of its request; the reason, when the content cannot be expressed.
@@ -85,14 +81,14 @@ class Replies:
             content: of the answer.
             failed: why another content could not be expressed, which this one tells.
         """
-        session, message = request.caller.session, request.message
+        message = request.message
         try:
-            if not (content.__class__ is tuple and len(content) == 3 and content[1] is RETURN):
-                content = portable(content, PZC00 if session is None else PZC01, message.serializer)
-            if session is not None:
-                packed = session.pack(content, answers=message)
+            if not request.caller.native:
+                packed = self.pizco.pack(content, message.serializer)
             else:
-                packed = message.serializer, serializers.encode(message.serializer, content)
+                if not (content.__class__ is tuple and len(content) == 3 and content[1] is RETURN):
+                    content = portable(content)
+                packed = pack_answer(content, message)
             if len(packed[1]) > self._codec.max_content:
                 raise too_large(len(packed[1]), self._codec.max_content)
             return packed
@@ -102,7 +98,7 @@ class Replies:
                 logger.warning("a reply cannot be expressed in %s: %s", message.serializer, exc)
                 return self.encode(request, raised(exc), failed=exc)
             logger.warning("nor can the reason: %s", exc)
-            if session is None:
+            if not request.caller.native:
                 return self._codec.serializer, serializers.encode(self._codec.serializer, "")
             return "json", serializers.encode("json", refusal(RemoteProtocolError(str(exc))))
 
@@ -110,10 +106,7 @@ class Replies:
         """Five frames of an answer to a caller's message."""
         session = caller.session
         if session is None:
-            name, body = packed
-            return original.encode(
-                self._codec.keyring, self.rep_endpoint, message.topic, name, body, message.msgid
-            )
+            return self.pizco.seal(message, packed)
         now = time_ns() // 1_000_000
         return session.seal(None, now, self._count(), answers=message, packed=packed)
 
@@ -125,15 +118,6 @@ class Replies:
             f"([limits] unsent_per_key = {limits.current.unsent_per_key})"
         )
         return self.seal(caller, message, self.encode(Call(caller, message), raised(error)))
-
-    def _empty(self) -> Frames:
-        """The original's answer to what it cannot read; signed only where originals are served."""
-        codec = self._codec
-        keyring = codec.keyring if PZC00 in codec.accept else None
-        body = serializers.encode(codec.serializer, "")
-        return original.encode(
-            keyring, self.rep_endpoint, "", codec.serializer, body, self._protocol.new_urn()
-        )
 
     def refuse(self, request: Call, error: Exception) -> None:
         """Tell a verified sender why its request was not executed; any thread."""
@@ -158,8 +142,8 @@ class Replies:
         if request.oneway and self._may_log(request.key_id):
             logger.warning("one-way request of %s was refused: %s", sender, printable(str(error)))
         self.count_refusal(error)
-        if request.caller.session is None:
-            return self.encode(request, raised(error) if isinstance(error, Refused) else "")
+        if not request.caller.native:
+            return self.encode(request, self.pizco.refusal(error))
         return "json", serializers.encode("json", refusal(error))
 
     def refuse_frames(self, frames: list[Any], error: ProtocolError, binding: str = "") -> Frames:
@@ -172,7 +156,7 @@ class Replies:
         accepted = self._codec.accept
         speaks_01 = bool(frames) and bytes(frames[0][:6]) == b"PZC01+" and PZC01 in accepted
         if isinstance(error, VersionError) or not speaks_01:
-            return self._empty()
+            return pizco.unreadable(self._protocol, self.pizco.endpoint)
         sender = bytes(frames[0][:MAX_HEADER]).split(b"+", 2)[1].decode(errors="replace")
         known = len(frames) > 3 and len(frames[3]) < 128
         msgid = bytes(frames[3]).decode(errors="replace") if known else ""

@@ -26,13 +26,13 @@ logger = logging.getLogger("pzc.dispatcher")
 
 
 class Stop:
-    """Calls the method; as a context manager it does so at once when that is urgent.
+    """Watches a call while it runs, as a context manager, and stops it at once if the method is urgent.
 
     Args:
-        call: that is stopped by it.
-        method: what is called.
-        urgent: it may run beside the call.
-        coroutines: runs it when it is an ``async def`` method.
+        call: the call to stop.
+        method: what stops it.
+        urgent: whether it may run beside the call.
+        coroutines: runs an ``async def`` method.
     """
 
     def __init__(self, call: Call, method: Callable[[], Any], urgent: bool, coroutines: Coroutines) -> None:
@@ -44,7 +44,7 @@ class Stop:
         self._done = False
 
     def of(self, call: Call) -> Stop:
-        """The same for another call, which runs on what the first one began."""
+        """The same for another call, which goes on with what the first one began."""
         return Stop(call, self._method, self._urgent, self._coroutines)
 
     def __enter__(self) -> None:
@@ -64,19 +64,17 @@ class Stop:
             logger.warning("what stops %s runs when that has ended: %s", self._call.label, exc)
 
     def run(self) -> None:
-        """Call the method unless it was called; either way it has ended when this returns."""
+        """Call the method unless it was called; it has ended when this returns."""
         with self._lock:
-            if not self._done:
-                self._done = True
-                self._run()
-
-    def _run(self) -> None:
-        token = set_current(self._call.following())
-        try:
-            result = self._method()
-            if inspect.iscoroutine(result):
-                self._coroutines.run(result)
-        except BaseException as exc:
-            logger.warning("what is to follow a cancelled %s raised", self._call.label, exc_info=exc)
-        finally:
-            reset_current(token)
+            if self._done:
+                return
+            self._done = True
+            token = set_current(self._call.following())
+            try:
+                result = self._method()
+                if inspect.iscoroutine(result):
+                    self._coroutines.run(result)
+            except BaseException as exc:
+                logger.warning("what is to follow a cancelled %s raised", self._call.label, exc_info=exc)
+            finally:
+                reset_current(token)

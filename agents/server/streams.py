@@ -6,8 +6,8 @@
     -          a method returned a generator       open
     open       asked for an item                   open: runs in its turn until it gives one
     open       generator ended or raised           over
-    open       dropped, its reader is dead, or     over: the generator is closed in its turn; whoever
-               the server is stopped               asks for an item meanwhile is refused
+    open       dropped, its reader is dead, or     over: the generator is closed in its turn
+               the server stops
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...protocol import limits
 from ...protocol.contents import raised
@@ -37,13 +37,15 @@ _CLOSED = "this stream was closed before its end; its server may be about to sto
 _END = object()
 
 Item = tuple[Any, Any]
-"""Its value and None, or None and what is told of it."""
+"""A value and None, or None and the description of a reference."""
+
+AnyGenerator: TypeAlias = "Generator[Any, Any, Any] | AsyncGenerator[Any, Any]"
 
 
 @dataclass(eq=False)
 class _Stream:
     identity: Identity
-    generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any]
+    generator: AnyGenerator
     member: Member
     stop: Stop | None
     running: threading.Lock = field(default_factory=threading.Lock)
@@ -56,10 +58,10 @@ class Streams:
     """Open streams of one server; safe from any thread.
 
     Args:
-        lanes: in whose turns generators are closed.
+        lanes: where generators are closed.
         coroutines: runs asynchronous generators.
-        presence: says which readers are dead.
-        item: makes of what a generator gave what is sent; gets call, item and member.
+        presence: reports dead readers.
+        item: makes what is sent of a call, what its generator gave, and the member.
     """
 
     def __init__(
@@ -74,99 +76,87 @@ class Streams:
         self._presence = presence
         self._item = item
         self._lock = threading.Lock()
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[object, _Stream] = {}
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    def open(
-        self, generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any], call: Call, member: Member
-    ) -> str:
-        """The id of a new stream, for whoever made the call.
+    def open(self, generator: AnyGenerator, call: Call, member: Member) -> str:
+        """Open a stream for the caller; returns its id.
 
         Raises:
-            Refused: when the holders of its key have `streams`.
+            Refused: when the clients of its key have `limits.streams`.
         """
         stream_id, identity = secrets.token_hex(8), call.caller.identity
+        stream = _Stream(identity, generator, member, call.stop)
         with self._lock:
             of_key = sum(each.identity.key_id == identity.key_id for each in self._streams.values())
             if of_key >= limits.current.streams:
                 raise Refused(f"this key has {of_key} streams of this server open: close some")
-            stream = self._streams[stream_id] = _Stream(identity, generator, member, call.stop)
-        try:
             stream.ticket = self._presence.hold(identity, "stream", partial(self._close, stream_id))
-        except Refused:
-            del self._streams[stream_id]
-            raise
+            self._streams[stream_id] = stream
         return stream_id
 
-    def _find(self, stream_id: object, identity: Identity) -> _Stream:
-        stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
-        if stream is None or stream.identity != identity:
-            raise Refused("no such stream: it ended, was closed, or its server was restarted; call again")
-        return stream
+    def _find(self, stream_id: object) -> _Stream | None:
+        return self._streams.get(stream_id) if isinstance(stream_id, str) else None
 
     def member(self, stream_id: object) -> Member:
-        """What gave a stream; nothing for one that is not open."""
-        stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
+        """The member that gave a stream; `NOTHING` for one that is not open."""
+        stream = self._find(stream_id)
         return NOTHING if stream is None else stream.member
 
-    def advance(self, stream_id: object, call: Call) -> tuple[list[Item], bool, Any]:
-        """The next item of a stream, or none: whether it has ended, and the error that ended it.
-
-        Runs the generator in the calling thread.
+    def advance(self, stream_id: object, call: Call) -> dict[str, Any]:
+        """Run a generator in this thread to its next item; returns the answer.
 
         Raises:
             Refused: for a stream that is not open, or not the caller's.
         """
-        stream = self._find(stream_id, call.caller.identity)
+        stream = self._find(stream_id)
+        if stream is None or stream.identity != call.caller.identity:
+            raise Refused("no such stream: it ended, was closed, or its server was restarted; call again")
         with stream.running:
             stream.call = call
             with nullcontext() if stream.stop is None else stream.stop.of(call):
-                items, done, error = self._step(stream, call)
+                answer = self._step(stream, call)
             stream.call = None
-        if done:
-            with self._lock:
-                self._streams.pop(str(stream_id), None)
-            self._presence.drop(stream.ticket)
-        return items, done, error
+        if answer["done"]:
+            self._remove(stream_id)
+        return answer
 
-    def _step(self, stream: _Stream, call: Call) -> tuple[list[Item], bool, Any]:
-        items: list[Item] = []
+    def _step(self, stream: _Stream, call: Call) -> dict[str, Any]:
         try:
-            if not stream.dropped:
-                given = self._next(stream.generator)
-                if given is _END:
-                    return items, True, None
-                items.append(self._item(call, given, stream.member))
+            given = _END if stream.dropped else self._next(stream.generator)
+            if stream.dropped:
+                raise Refused(_CLOSED)
+            return listed([] if given is _END else [self._item(call, given, stream.member)], given is _END)
         except BaseException as exc:
-            return items, True, raised(Refused(_CLOSED) if stream.dropped else exc)[2]
-        return items, stream.dropped, raised(Refused(_CLOSED))[2] if stream.dropped else None
+            return listed([], True, raised(Refused(_CLOSED) if stream.dropped else exc)[2])
 
-    def _next(self, generator: Generator[Any, Any, Any] | AsyncGenerator[Any, Any]) -> Any:
+    def _next(self, generator: AnyGenerator) -> Any:
         if isinstance(generator, AsyncGenerator):
             return self._coroutines.run(_anext(generator))
         return next(generator, _END)
 
     def drop(self, stream_id: object, caller: Asker) -> None:
-        """Close a stream early; one that is not open is closed already."""
-        try:
-            self._find(stream_id, caller.identity)
-        except Refused:
-            return
-        self._close(str(stream_id))
+        """Close a stream of the caller before its end; one that is not open is closed already."""
+        stream = self._find(stream_id)
+        if stream is not None and stream.identity == caller.identity:
+            self._close(stream_id)
 
-    def _close(self, stream_id: str) -> None:
+    def _remove(self, stream_id: object) -> _Stream | None:
         with self._lock:
             stream = self._streams.pop(stream_id, None)
-        if stream is None:
-            return
-        self._presence.drop(stream.ticket)
-        stream.dropped = True
-        call = stream.call
-        if call is not None:
-            call.tell()
-        self._lanes[stream.member.lane].run(lambda: self._end(stream))
+        if stream is not None:
+            self._presence.drop(stream.ticket)
+        return stream
+
+    def _close(self, stream_id: object) -> None:
+        stream = self._remove(stream_id)
+        if stream is not None:
+            stream.dropped = True
+            if (call := stream.call) is not None:
+                call.tell()
+            self._lanes[stream.member.lane].run(partial(self._end, stream))
 
     def _end(self, stream: _Stream) -> None:
         with stream.running:
@@ -176,13 +166,13 @@ class Streams:
                 stream.generator.close()
 
     def close(self) -> None:
-        """Close every stream; the lane still runs."""
+        """Close every stream, while the lanes still run."""
         for stream_id in list(self._streams):
             self._close(stream_id)
 
 
 def is_stream(value: object) -> bool:
-    """True for what is sent item by item."""
+    """Whether a result is sent item by item."""
     return inspect.isgenerator(value) or inspect.isasyncgen(value)
 
 
@@ -191,21 +181,21 @@ async def _anext(generator: AsyncGenerator[Any, Any]) -> Any:
 
 
 def listed(items: list[Item], done: bool, error: Any = None) -> dict[str, Any]:
-    """Items as they are sent: references apart, by their places."""
-    told: dict[str, Any] = {"items": [value for value, _ in items], "done": done, "raised": error}
-    refs = [[place, refers] for place, (_, refers) in enumerate(items) if refers is not None]
-    return {**told, "refs": refs} if refs else told
+    """The answer that brings items: references apart, by their places, where None stands."""
+    answer: dict[str, Any] = {"items": [value for value, _ in items], "done": done, "raised": error}
+    refs = [[place, reference] for place, (_, reference) in enumerate(items) if reference is not None]
+    return {**answer, "refs": refs} if refs else answer
 
 
 def each_of(things: object) -> Any:
-    """A generator of what is in something that can be iterated, also asynchronously."""
-    return _later(things) if hasattr(type(things), "__aiter__") else _now(things)
+    """A generator of what can be iterated, also asynchronously."""
+    return _each_async(things) if hasattr(type(things), "__aiter__") else _each(things)
 
 
-def _now(things: Any) -> Iterator[Any]:
+def _each(things: Any) -> Iterator[Any]:
     yield from things
 
 
-async def _later(things: Any) -> AsyncIterator[Any]:
+async def _each_async(things: Any) -> AsyncIterator[Any]:
     async for each in things:
         yield each

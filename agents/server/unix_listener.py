@@ -186,13 +186,12 @@ class UnixListener:
         """Forget a connection that has ended, and look after whoever died with it; in its thread."""
         with self._lock:
             self._connections.discard(connection)
-            left = {each.identity for each in self._connections if each.pid == connection.pid}
         agent = connection.identity
         if agent is None or self._closed:
             return
         if has_ended(connection.pid, DYING):
             self._loop.call(partial(self.presence.gone, agent))
-        elif agent not in left:
+        else:
             self.presence.unfollow(connection.pid, agent)
 
     def stop_listening(self) -> None:
@@ -222,6 +221,7 @@ class UnixConnection(threading.Thread):
     """
 
     kind = "unix"
+    connected = True
 
     def __init__(self, listener: UnixListener, socket: sockets.socket) -> None:
         super().__init__(name="pzc-unix", daemon=True)
@@ -325,7 +325,9 @@ class UnixConnection(threading.Thread):
     def _refuse(self, frames: Frames, error: ProtocolError) -> None:
         """The session did not take what came: say why, and go on."""
         self._listener.counters.add("requests")
-        self.transmit(self._listener.replies.refuse_frames(frames, error, f"/{self._nonce}"), None)
+        refused = self._listener.replies.refuse_frames(frames, error, f"/{self._nonce}")
+        if self._exchange is not None:
+            self._guarded(partial(self._exchange.transmit, refused), 1)
 
     def go_on(self) -> None:
         """Receive while calls run, from now on, and answer in any order."""
@@ -362,11 +364,6 @@ class UnixConnection(threading.Thread):
         if exchange is None:
             return False
         return self._guarded(partial(exchange.send, None, answers=request.message, packed=packed), 1)
-
-    def transmit(self, frames: Frames, request: Call | None) -> bool:
-        """Send frames that somebody else has made; False when the client has gone. Any thread."""
-        exchange = self._exchange
-        return exchange is not None and self._guarded(partial(exchange.transmit, frames), 1)
 
     def _guarded(self, send: Callable[[float], object], count: int) -> bool:
         try:

@@ -25,14 +25,15 @@ from ...protocol.memo import keep_recent
 from ...protocol.message import Message
 from ...protocol.session import Session
 from ...protocol.signing import KEY_ID_SIZE
-from ...protocol.window import ReplayWindow, SeenSignatures
+from ...protocol.window import ReplayWindow
 from ...transport.counters import Counters
-from ...transport.endpoints import as_original, bind, check, is_wildcard, new_socket, stay_in_cache
+from ...transport.endpoints import bind, check, is_wildcard, new_socket, stay_in_cache
 from ...transport.loop import Loop
 from ...transport.parts import NOW, is_readable, reached_at, receive_parts, send_parts
 from ...transport.unsent import Unsent
 from ...transport.watch import Watch
 from ...transport.wire import Protocol
+from ..compat.pizco import is_pizco, name_of
 from .call import Asker, Call, Frames, Packed
 from .control import Nonces
 from .dispatcher import Dispatcher
@@ -61,7 +62,7 @@ class ZmqListener:
     """
 
     kind = "tcp"
-    waits = False
+    waits = connected = False
 
     def __init__(
         self,
@@ -80,7 +81,6 @@ class ZmqListener:
         self._counters = counters
         self._handle = dispatcher.handle
         self._window = ReplayWindow()
-        self._seen = SeenSignatures()
         self.nonces = Nonces()
         self._askers: OrderedDict[bytes, Asker] = OrderedDict()  # by header
         self._closed = False
@@ -93,7 +93,8 @@ class ZmqListener:
         except BaseException:
             self._socket.close(0)
             raise
-        replies.rep_endpoint = as_original(self.endpoint)
+        self._pizco = replies.pizco
+        self._pizco.endpoint = name_of(self.endpoint)
         self._unsent = Unsent()
         self._bounds = not self.endpoint.startswith("inproc://")  # where the reader has it as its own
         self._reached: zmq.Frame | None = None
@@ -120,11 +121,14 @@ class ZmqListener:
             except zmq.Again:  # there was other news of this socket
                 return alone
             alone = self._take([peer, *receive_parts(socket, self._arrived)]) and alone
-            if self._closed or not self._loop.in_thread():  # a call that was quick so far was not
+            if self._closed:
                 return False
             if not is_readable(socket):
                 return alone
         return False
+
+    def _host_reached(self) -> str:
+        return "" if self._reached is None else reached_at(self._reached)
 
     def _note_arrival(self, part: zmq.Frame) -> None:
         self._reached = part
@@ -139,19 +143,19 @@ class ZmqListener:
         route = parts[:end]
         frames: list[Any] = parts[end:]
         self._counters.add("requests")
-        handshake, reached = False, ""
+        handshake = False
         try:
             header = frames[0] if len(frames) == 5 else b""
             asker = self._askers.get(header) if type(header) is bytes else None
             found = None if asker is None else self._open_known(asker, frames)
             if asker is None or found is None:
                 asker, found, handshake = self._meet(frames)
-            if self._reached is not None and asker.session is None:
-                reached = reached_at(self._reached)
+            if asker.session is None and (info := self._pizco.info(found, self._host_reached)) is not None:
+                return self._reply(asker, found, info, route)
         except ProtocolError as exc:
             self._send(route, self._replies.refuse_frames(frames, exc))
             return True
-        packed = self._handle(asker, found, route, handshake, reached)
+        packed = self._handle(asker, found, route, handshake)
         # What ran here was beside the loop, and could touch no socket of it; a control word may have.
         return packed is not None and self._reply(asker, found, packed, route)
 
@@ -169,6 +173,11 @@ class ZmqListener:
 
     def _meet(self, frames: list[Buffer]) -> tuple[Asker, Message, bool]:
         """Who sent a request, the request, and whether it was addressed to nobody in particular."""
+        if is_pizco(frames):
+            message = self._pizco.open(frames)
+            asker = Asker(message.sender, message.signer, "tcp", self)
+            asker.native = False
+            return asker, message, False
         try:
             message = self.protocol.open(
                 frames,
@@ -176,7 +185,6 @@ class ZmqListener:
                 receiver=self._agent_id,
                 offset_ms=self._offset(frames),
                 window=self._window,
-                seen=self._seen,
             )
         except SignatureError as first:
             try:
@@ -185,15 +193,12 @@ class ZmqListener:
                 raise first from None
             return self._asker(message), message, True
         asker = self._asker(message)
-        if asker.session is not None:
-            keep_recent(self._askers, bytes(frames[0]), asker, _SESSIONS)
+        keep_recent(self._askers, bytes(frames[0]), asker, _SESSIONS)
         return asker, message, False
 
     def _asker(self, message: Message) -> Asker:
-        session = None
-        if message.stamp is not None:
-            protocol = self.protocol
-            session = Session.answering(protocol.codec, self._agent_id, protocol.epoch, message)
+        protocol = self.protocol
+        session = Session.answering(protocol.codec, self._agent_id, protocol.epoch, message)
         return Asker(message.sender, message.signer, "tcp", self, session)
 
     def _offset(self, frames: list[Buffer]) -> int:
@@ -212,19 +217,13 @@ class ZmqListener:
         return self._reply(request.caller, request.message, packed, request.route)
 
     def _reply(self, asker: Asker, message: Message, packed: Packed, route: Frames) -> bool:
-        refuse = partial(self._replies.unsent, asker, message)
-        return self._pass_on(route, self._replies.seal(asker, message, packed), asker.key_id, refuse)
-
-    def transmit(self, frames: Frames, request: Call) -> bool:
-        """Send frames that somebody else has made; False when there is no way any more. Any thread."""
-        return self._pass_on(request.route, frames, request.key_id)
-
-    def _pass_on(
-        self, route: Frames, frames: Frames, key_id: str, refuse: Callable[[int], Frames] | None = None
-    ) -> bool:
+        # A reader whose poll gets no answer asks again for what was not sent.
+        refuse = None if packed[0] == "link" else partial(self._replies.unsent, asker, message)
+        frames = self._replies.seal(asker, message, packed)
+        send = partial(self._send, route, frames, asker.key_id, refuse)
         if self._loop.in_thread():
-            return self._send(route, frames, key_id, refuse)
-        self._loop.call(partial(self._send, route, frames, key_id, refuse))
+            return send()
+        self._loop.call(send)
         return True
 
     def _send(

@@ -16,7 +16,7 @@ from ...pipeline.spark.session import require_java, require_pyspark, spark_sessi
 from ...protocol.errors import MissingRequirement
 from ...protocol.lazily import Lazily
 from ...protocol.version import VERSION
-from ...transport.compiled import LANE, WHICH
+from ...transport.stream import WHICH, Stream
 from .finding import Finding, Subject, failed, ok, skipped, warning
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def check_versions(subject: Subject) -> Iterator[Finding]:
     for package in NEEDED:
         yield _package(package, wanted.get(package, ""), needed=True)
     yield ok("libzmq", zmq.zmq_version(), version=zmq.zmq_version())
-    yield ok("lane", WHICH, compiled=LANE is not None)
+    yield ok("stream", WHICH, compiled=Stream.__name__ == "Stream")
     for package in OPTIONAL:
         yield _package(package, wanted.get(package, ""), needed=False)
 

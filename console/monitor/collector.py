@@ -24,7 +24,6 @@ from ...discovery.records import Entry
 from ...discovery.site import parse_peers
 from ...protocol.contents import as_list, as_table
 from ...protocol.errors import Refused
-from ...protocol.frames import PZC00
 from ...transport.peer import Peer
 from ..output import describe
 from .state import LabState
@@ -188,7 +187,7 @@ class Collector:
     def _told(self, name: str) -> Told:
         deadline = time.monotonic() + self.patience
         peer = self.agent.peer(name, self.patience)
-        if peer.dialect == PZC00:
+        if not peer.native:
             raise Refused("an original Pizco tells no statistics")
         left = partial(_left, deadline)
         statistics = as_table(self.agent.request(peer.endpoint, {"pzc": "statistics"}, left()))

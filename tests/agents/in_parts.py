@@ -43,7 +43,7 @@ class InParts:
         self.loop = loops.acquire()
         self._callbacks = Executor("pzc-callbacks")
         self.answering = Answering(
-            self.loop, RANDOM_TCP, self.protocol, self.agent_id, "", self.counters,
+            self.loop, RANDOM_TCP, "", self.protocol, self.agent_id, "", self.counters,
             concurrency=1, affine=False, lanes=1, reads_while_locked=False,
             role_needed=lambda _: Role.OBSERVER, on_request=lambda *what: what[2], on_lock_change=lambda _: None,
         )  # fmt: skip
@@ -82,7 +82,7 @@ class InParts:
             "pub_endpoint": self.pub_endpoint, "dialects": list(codec.accept),
             "serializers": sorted(codec.accept_serializers), "signed": self.protocol.signed,
             "suites": codec.suites, "publishes": self.protocol.publishing_key, "pipelined": True,
-            "lane": self.answering.unix.name, "lock": self.answering.presence.describe(),
+            "stream_endpoint": "", "stream_name": "", "lane": self.answering.unix.name, "lock": self.answering.presence.describe(),
         }  # fmt: skip
         return {**told, **self.about}
 
@@ -102,7 +102,8 @@ class InParts:
 
     def dialects(self, topic: str) -> tuple[str, ...]:
         """Those in which somebody listens to the broadcast of a topic."""
-        return tuple(dict.fromkeys(dialect for dialect, _ in self.publishing.broadcast.voices(topic)))
+        senders = self.publishing.broadcast.senders(topic)
+        return tuple(dict.fromkeys("PZC00" if "://" in sender else "PZC01" for sender in senders))
 
     def forget_silent_readers(self) -> None:
         """End the mailboxes, as if nobody had been heard for a day."""

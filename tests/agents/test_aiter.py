@@ -78,19 +78,6 @@ def test_async_iteration_of_a_closed_subscription_ends_at_once(subscription: Sub
     assert asyncio.run(consume()) == []
 
 
-def test_a_cancelled_wait_loses_no_notification_and_leaves_nothing(subscription: Subscription) -> None:
-    async def consume() -> object:
-        for _ in range(20):
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(anext(subscription), 0.001)
-        assert not subscription._wakers
-        deliver(subscription, note(1, "still there"))
-        return (await asyncio.wait_for(anext(subscription), TIMEOUT)).content
-
-    assert asyncio.run(consume()) == "still there"
-    assert (subscription.received, subscription.dropped, subscription.pending) == (1, 0, 0)
-
-
 def test_a_consumer_that_is_cancelled_ends_and_another_one_goes_on(subscription: Subscription) -> None:
     async def consume(seen: list[object], reached: asyncio.Event) -> None:
         async for notification in subscription:

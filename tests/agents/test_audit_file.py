@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pzc.agents import AuditFile
+
 TIMEOUT = 20.0
 
 ROTATING = """
@@ -42,3 +44,26 @@ def test_no_file_is_renamed_while_it_is_open(tmp_path: Path) -> None:
     renamed, still_open = map(int, told.split())
     assert renamed > 1
     assert still_open == 0
+
+
+def appended(path: Path, count: int, max_bytes: int, keep: int) -> list[list[int]]:
+    """The numbers of the lines in each file, the newest last, after so many were written one at a time."""
+    file = AuditFile(str(path), max_bytes, keep)
+    for number in range(count):
+        assert file.append([b"%04d\n" % number])[0] == 1
+    file.close()
+    names = [path, *(Path(f"{path}.{number}") for number in range(1, keep + 1))]
+    return [[*map(int, name.read_text().split())] for name in reversed(names) if name.is_file()]
+
+
+def test_rotation_keeps_the_size_and_the_newest_files(tmp_path: Path) -> None:
+    assert appended(tmp_path / "log", 14, max_bytes=20, keep=2) == [[4, 5, 6, 7], [8, 9, 10, 11], [12, 13]]
+
+
+def test_a_line_above_the_size_is_written_whole(tmp_path: Path) -> None:
+    assert appended(tmp_path / "log", 3, max_bytes=2, keep=5) == [[0], [1], [2]]
+
+
+def test_a_file_that_cannot_be_renamed_grows(tmp_path: Path) -> None:
+    (tmp_path / "log.1" / "occupied").mkdir(parents=True)
+    assert appended(tmp_path / "log", 6, max_bytes=10, keep=1) == [[0, 1, 2, 3, 4, 5]]

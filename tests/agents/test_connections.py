@@ -16,15 +16,6 @@ from pzc.agents.naming.connections import Connections
 from tests.contract.rigs.peers import TIMEOUT
 
 
-def test_a_circle_is_refused_and_changes_nothing() -> None:
-    topics = Connections()
-    topics.connect("/a", "/b")
-    before = topics.snapshot()
-    with pytest.raises(CycleRefused, match="come back"):
-        topics.connect("/b", "/a")
-    assert topics.snapshot() == before
-
-
 def test_every_change_has_a_new_number_and_is_told() -> None:
     topics = Connections()
     told: list[int] = []

@@ -48,24 +48,6 @@ def sources() -> Iterator[Sources]:
     made.executor.close()
 
 
-def test_what_all_sources_send_comes_in_one_stream(sources: Sources) -> None:
-    sources.gathering.add("a")
-    sources.gathering.add("b")
-    sources.publish("a", 1)
-    sources.publish("b", 1)
-    sources.publish("a", 2)
-    assert [sources.gathering.recv(0).content for _ in range(3)] == ["a 1", "b 1", "a 2"]
-    assert sources.gathering.received == 3
-
-
-def test_the_bound_holds_for_all_together(sources: Sources) -> None:
-    for source in ("a", "b"):
-        sources.gathering.add(source)
-        for number in (1, 2):
-            sources.publish(source, number)
-    assert (sources.gathering.pending, sources.gathering.dropped) == (3, 1)
-
-
 def test_losses_of_all_sources_are_counted_together(sources: Sources) -> None:
     gaps: list[Gap] = []
     sources.gathering.on_gap = gaps.append

@@ -19,7 +19,7 @@ from pzc.agents.notifications.callbacks import WAITING_GAPS
 from pzc.transport.executor import QUICK_PROOFS, Executor
 
 from tests.agents.subscriptions import EPOCH, Blocked, Make, feed, finish
-from tests.contract.rigs.peers import TIMEOUT, Inbox, balance, run_threads
+from tests.contract.rigs.peers import TIMEOUT, Inbox, balance
 
 
 def test_a_blocked_callback_and_drop_count_exactly(make: Make, executor: Executor, blocked: Blocked) -> None:
@@ -62,16 +62,6 @@ def test_after_close_nothing_is_taken_and_nothing_counted(make: Make) -> None:
     assert subscription.gaps == []
 
 
-def test_close_wakes_a_waiting_reader(make: Make) -> None:
-    subscription = make()
-
-    def read() -> None:
-        with pytest.raises(SubscriptionClosed):
-            subscription.recv(TIMEOUT)
-
-    run_threads(read, read, subscription.close)
-
-
 def test_close_is_told_once(make: Make) -> None:
     told: list[Subscription] = []
     subscription = make(on_close=told.append)
@@ -85,24 +75,6 @@ def test_a_subscription_is_closed_by_its_context(make: Make) -> None:
     with make() as subscription:
         assert not subscription.closed
     assert subscription.closed
-
-
-def test_close_from_inside_the_callback_does_not_wait_for_itself(make: Make, executor: Executor) -> None:
-    seen: list[int] = []
-    fed = threading.Event()
-
-    def callback(notification: Notification) -> None:
-        assert fed.wait(TIMEOUT)
-        subscription.close()
-        seen.append(notification.sequence)
-
-    subscription = make(callback)
-    feed(subscription, 1, 5)
-    fed.set()
-    finish(executor)
-    finish(executor)
-    assert seen == [1]
-    assert (subscription.received, subscription.dropped) == (1, 4)
 
 
 def test_close_waits_for_the_callback_that_is_running(make: Make, blocked: Blocked) -> None:
@@ -132,49 +104,6 @@ def test_a_second_close_waits_for_the_running_callback_as_well(make: Make, block
     blocked.opened.set()
     assert finished.get(timeout=TIMEOUT) == 1
     thread.join(TIMEOUT)
-
-
-def test_after_close_returned_no_callback_starts(make: Make, executor: Executor) -> None:
-    for _ in range(300):
-        closed, late = threading.Event(), threading.Event()
-
-        def callback(_: Notification, closed: threading.Event = closed, late: threading.Event = late) -> None:
-            if closed.is_set():
-                late.set()
-
-        subscription = make(callback)
-        subscription.on_gap = callback  # pyright: ignore[reportAttributeAccessIssue]
-
-        def end(subscription: Subscription = subscription, closed: threading.Event = closed) -> None:
-            subscription.close()
-            closed.set()
-
-        run_threads(
-            lambda subscription=subscription: [feed(subscription, n, n) for n in range(1, 40, 2)], end
-        )
-        finish(executor)
-        assert not late.is_set()
-
-
-def test_a_raising_callback_is_logged_once_and_counted_and_delivery_goes_on(
-    make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
-    got = Inbox()
-
-    def callback(notification: Notification) -> None:
-        got(notification)
-        if notification.sequence % 2:
-            raise ValueError("odd")
-
-    subscription = make(callback)
-    with caplog.at_level(logging.ERROR, "pzc.subscription"):
-        feed(subscription, 1, 5)
-        assert got.contents(5) == [1, 2, 3, 4, 5]
-        finish(subscription.executor)
-    assert subscription.callback_errors == 3
-    assert [record.getMessage() for record in caplog.records] == [
-        "callback of topic t failed, 1 times by now"
-    ]
 
 
 def test_a_callback_that_exits_ends_nothing_but_itself(make: Make) -> None:

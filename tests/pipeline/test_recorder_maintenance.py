@@ -113,26 +113,6 @@ def test_offsets_go_on_behind_a_compacted_segment(tmp_path: Path, clock: Clock) 
         assert append(journal, a_row(6)) == 6
 
 
-def test_compacted_segments_become_one_when_their_day_is_over(tmp_path: Path, clock: Clock) -> None:
-    maintenance = maintenance_of(tmp_path, clock, compact=True)
-    for _ in range(4):
-        with Journal(tmp_path, recorder="r") as journal:
-            for _each in range(9):
-                append(journal, a_row(journal.next_offset))
-                journal.commit()
-        touch(tmp_path, START)
-        clock.now = START + COMPACT_AGE + 1
-        settle(maintenance)
-    assert len(segments(tmp_path)) > 2
-    clock.now += 86_400
-    settle(maintenance)
-    assert [path.name for _, path in segments(tmp_path)] == [
-        compacted_name("r", 0, 34),
-        segment_name("r", 35),
-    ]
-    assert sequences(tmp_path) == list(range(36))
-
-
 def test_a_compacted_segment_is_as_old_as_its_newest_row(tmp_path: Path, clock: Clock) -> None:
     journal_of(tmp_path, 5)
     clock.now += 86_400

@@ -11,9 +11,9 @@ import pytest
 from pzc.agents.notification import Notification, Receipt, acknowledge, let_go, own
 from pzc.agents.reply import Reply, accepted
 from pzc.protocol.errors import LocalProtocolError, PeerLost
-from pzc.protocol.frames import PZC00, PZC01
+from pzc.protocol.frames import PZC01
 from pzc.protocol.shown import hint
-from pzc.transport.peer import MOST_TYPES, Peer, unmet
+from pzc.transport.peer import MOST_TYPES, Peer
 
 
 def peer(**details: object) -> Peer:
@@ -45,10 +45,6 @@ def test_the_types_of_one_peer_are_bounded() -> None:
     met = peer()
     met.learn({str(number): "t" for number in range(MOST_TYPES + 5)})
     assert len(met.types) == MOST_TYPES
-
-
-def test_an_original_is_known_by_its_endpoint_before_it_is_met() -> None:
-    assert (unmet("tcp://h:1", PZC00).agent_id, unmet("tcp://h:1", PZC01).agent_id) == ("tcp://h:1", "")
 
 
 def test_a_refusal_is_raised_anew_each_time() -> None:

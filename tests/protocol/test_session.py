@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import partial
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -311,33 +307,3 @@ def test_junk_raises_nothing_but_protocol_errors(suite: Suite | None, data: st.D
         except ProtocolError:
             continue
         assert suite is None or any(plain(mixed)[1:] == each[1:] for each in good)
-
-
-def fewest_functions(works: list[Callable[[], object]]) -> int:
-    """Python functions that the cheapest one calls: what a collection or a signal runs besides is in few of them."""
-    counts: list[int] = []
-
-    def profile(_frame: FrameType, event: str, _argument: object) -> None:
-        counts[-1] += event == "call"
-
-    for work in works:
-        counts.append(0)
-        sys.setprofile(profile)
-        try:
-            work()
-        finally:
-            sys.setprofile(None)
-    return min(counts)
-
-
-@every_suite
-def test_a_small_message_costs_few_functions_at_each_end(suite: Suite | None) -> None:
-    ends = pair(suite)
-    request = ends.answering.open(ends.ask())
-    ends.asking.open(ends.reply(request))
-    taken = ends.answering.open(ends.ask())
-    most = 3 if suite in (None, Suite.HMAC_SHA256) else 4
-    seal, open_, answer = ends.asking.seal, ends.answering.open, partial(ends.answering.seal, answers=taken)
-    assert fewest_functions([partial(seal, "x", NOW, 99 + n) for n in range(5)]) <= most + 4
-    assert fewest_functions([partial(open_, ends.ask()) for _ in range(5)]) <= (4 if suite else 3)
-    assert fewest_functions([partial(answer, "x", NOW, 99 + n) for n in range(5)]) <= most + 4

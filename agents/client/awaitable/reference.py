@@ -15,8 +15,8 @@ from typing import Any
 
 from ....delivery.policies import Policy
 from ....protocol.errors import ConfigError, MemberRefused
-from ....protocol.frames import PZC00
 from ....protocol.paths import Handle, Path, Step, key_of, step_of, text
+from ...compat.pizco_client import instead
 from ...notifications.subscription import Subscription
 from ...signals import Slot
 from ...stub import signature_of
@@ -26,7 +26,6 @@ from ..abort import AbortSignal
 from ..answers import REMOTE
 from ..answers import Items as Answered
 from ..operations import AWAITED, Operation, made_of, offered, special
-from ..originals import instead
 from ..pending import PendingCall
 from ..remote import RemoteObject
 from ..sent import Substituted, call_of, filled, not_called, place_of
@@ -223,7 +222,7 @@ class RemoteReference(Substituted):
     async def _is_idempotent(self, remote: RemoteObject) -> bool:
         """Whether its server declares that it may be called again."""
         path = self._place(remote)
-        if self._terms.idempotent is not None or not path or remote.peer.dialect == PZC00:
+        if self._terms.idempotent is not None or not path or not remote.peer.native:
             return False
         entry = remote.entry(path)
         if entry is None:
@@ -238,7 +237,7 @@ class RemoteReference(Substituted):
 
     async def _do_exec(self, row: Operation, args: tuple[Any, ...]) -> Any:
         remote = self._link.remote or await self._link.connect()
-        if remote.peer.dialect == PZC00 and (do := instead(remote, row.name)) is not None:
+        if (do := instead(remote.peer, row.name)) is not None:
             copied = {**place_of(self._place(remote)), "force_as_object": True}
             return do(await self._ask(remote, "get", copied), *args)
         return await self._exec(remote, row.name, args, {})
@@ -272,7 +271,7 @@ class RemoteReference(Substituted):
 
     async def _do_emit(self, /, *values: Any, **named: Any) -> None:
         remote = self._link.remote or await self._link.connect()
-        instead(remote, "emit")  # which an original refuses
+        instead(remote.peer, "emit")
         await self._exec(remote, "emit", values, named)
 
     def __aiter__(self) -> AsyncIterator[Any]:

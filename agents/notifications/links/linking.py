@@ -127,7 +127,7 @@ class Linking:
             raise RemoteProtocolError(f"no reader of a link says {shown(message, 100)}")
 
     def _tell(self, request: Call, message: LinkMessage) -> None:
-        self._replies.send(request, request.seal(message, "link"))
+        request.answer(message, "link")
 
     def hear(self, message: LinkMessage, reader: str, link: Inside) -> LinkMessage:
         """What a reader in this process says; returns the answer, errors as `answer`.

@@ -27,7 +27,6 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from ....protocol.errors import CallTimeout, PolicyRefused, Refused, SubscriptionClosed
-from ....protocol.frames import PZC01
 from ....transport.descriptors import Starved
 from ....transport.peer import Peer
 from ....transport.tables import Table
@@ -78,10 +77,6 @@ _table = _Table()
 
 def _check(peer: Peer, subscription: Subscription, transport: str) -> None:
     if subscription.policy.name == "mailbox":
-        if peer.dialect != PZC01:
-            raise PolicyRefused(
-                f"{peer.endpoint} is an original Pizco, which keeps no mailboxes: use drop(n)"
-            )
         if transport == "inproc":
             raise PolicyRefused("a mailbox goes over unix or tcp, in one process too: use transport='auto'")
         return
@@ -89,11 +84,6 @@ def _check(peer: Peer, subscription: Subscription, transport: str) -> None:
         raise PolicyRefused(
             "raw frames come with a mailbox, or with drop(n) and latest(k) by broadcast: from a publisher "
             "that has a PUB port and signs with a key that is held here"
-        )
-    if peer.dialect != PZC01:
-        raise PolicyRefused(
-            f"{peer.endpoint} is an original Pizco, which offers broadcast notifications only: "
-            "use drop(n) or latest(k)"
         )
 
 

@@ -68,7 +68,7 @@ class Publication(Struct, eq=False):
         mail: serializer and content for mailboxes; None when none wants it.
         outgoing: serializer and content for broadcast; None when none is wanted.
         record: what mailboxes keep of it; None when none does.
-        spoken: frames for broadcast in the dialect of originals.
+        spoken: frames for broadcast under other names.
         kept: serializer and content to be kept; None when nothing of its topic is.
     """
 

@@ -179,20 +179,20 @@ class PollTransport:
             before, self._poll = self._poll, poll
             self._following = following
         if before is not None:
-            before.transmit(before.seal(Notify(following), "link"))
+            before.answer(Notify(following), "link")
 
     def send(self, notify: Notify, fd: int, contents: Sequence[Published]) -> bool:
         """See `Transport.send`."""
         with self._lock:
             poll, self._poll = self._poll, None
-        return poll is not None and poll.transmit(poll.seal(notify, "link"))
+        return poll is not None and poll.answer(notify, "link")
 
     def close(self) -> None:
         """See `Transport.close`; a poll that waits is answered with nothing, and the next one is refused."""
         with self._lock:
             poll, self._poll = self._poll, None
         if poll is not None:
-            poll.transmit(poll.seal(Notify(self._following), "link"))
+            poll.answer(Notify(self._following), "link")
 
 
 class LocalTransport:

@@ -63,6 +63,7 @@ def test_info_and_ping_are_answered_while_a_request_runs() -> None:
         assert agent.entered.wait(TIMEOUT)
         expected = {
             "rep_endpoint": agent.rep_endpoint, "pub_endpoint": agent.pub_endpoint, "name": "psu",
+            "stream_endpoint": agent.stream_endpoint, "stream_name": f"pzc/stream/{agent.agent_id}",
             "lane": f"pzc/{agent.agent_id}", "lock": None,
         }  # fmt: skip
         assert client.request(agent.rep_endpoint, "info", TIMEOUT) == expected

@@ -1,9 +1,8 @@
-"""Whoever gives up stops what he asked for; what is urgent runs at once; a wait says what runs."""
+"""A call that its caller gave up, or that is cancelled, is told to end."""
 
 from __future__ import annotations
 
 import contextlib
-import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ from pzc import (
     PzcError,
     Server,
     close,
-    lock,
 )
 
 from tests.contract.rigs.coming import coming
@@ -57,22 +55,6 @@ def test_a_call_of_a_closed_proxy_is_called_off(supply: Supply) -> None:
         caller.join(TIMEOUT)
 
 
-def test_an_interrupted_call_is_called_off(supply: Supply) -> None:
-    def interrupt() -> None:
-        if supply.running.wait(TIMEOUT):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with held(supply) as psu:
-            threading.Thread(target=interrupt).start()
-            with pytest.raises(KeyboardInterrupt):
-                psu.ramp()
-            assert supply.ended.wait(MOMENT)
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 CALLER = """
 import sys
 from pzc import Protocol, Proxy
@@ -87,33 +69,6 @@ def test_a_call_of_a_killed_client_is_called_off(supply: Supply) -> None:
         child.kill()
         child.wait(TIMEOUT)
         assert supply.ended.wait(MOMENT)
-
-
-def test_a_call_that_is_called_off_runs_what_on_cancel_names(supply: Supply) -> None:
-    with held(supply, timeout=0.2, on_cancel={"ramp": "off"}) as psu:
-        with pytest.raises(CallTimeout):
-            psu.ramp()
-        assert supply.ended.wait(MOMENT)
-        assert supply.calls.count("off") == 1
-
-
-def test_an_urgent_member_runs_beside_a_ramp_and_a_lock(supply: Supply) -> None:
-    with held(supply, urgent=("off",)) as psu, lock(psu):
-        psu.hold.future()
-        assert supply.running.wait(TIMEOUT)
-        with another(psu, timeout=2) as other:
-            assert other.off() == "off"
-        assert not supply.ended.is_set()
-
-
-def test_a_timeout_says_what_runs(supply: Supply) -> None:
-    # The server says it a tenth of the timeout before the caller gives up: long enough for a busy machine.
-    with held(supply) as psu, another(psu, timeout=2.0, transport="tcp") as other:
-        assert other.voltage == 1.0
-        psu.hold.future()
-        assert supply.running.wait(TIMEOUT)
-        with pytest.raises(CallTimeout, match="hold"):
-            other.note()
 
 
 def test_a_running_call_is_listed_and_can_be_cancelled(supply: Supply) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pzc import Agent, ConfigError, Protocol, Proxy, RemoteError, Server
+from pzc import Agent, ConfigError, RemoteError, Server
 from pzc.testing import command
 
-from tests.contract.rigs.supply import KEY, TIMEOUT, Supply, held
+from tests.contract.rigs.supply import TIMEOUT, Supply, held
 
 
 class Meter:
@@ -169,21 +169,6 @@ def test_members_of_a_driver_are_marked_when_it_is_served() -> None:
         assert supply.ended.wait(TIMEOUT)
         while supply.calls.count("off") < 2:
             supply.opened.wait(0.005)
-
-
-def test_several_objects_have_a_lane_each() -> None:
-    one, two = Supply(), Supply()
-    with (
-        Server({"one": one, "two": two}, lanes="each", protocol=Protocol(KEY)) as server,
-        Proxy(server.rep_endpoint, protocol=Protocol(KEY), timeout=TIMEOUT) as both,
-    ):
-        waiting = both.one.hold.future()
-        assert one.running.wait(TIMEOUT)
-        assert both.two.note() == 1
-        both.two.ch1.voltage = 2.0
-        assert (two.ch1.voltage, one.ch1.voltage) == (2.0, 0.0)
-        one.opened.set()
-        assert waiting.result(TIMEOUT) == "let go"
 
 
 @pytest.mark.parametrize(

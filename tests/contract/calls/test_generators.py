@@ -146,10 +146,3 @@ def test_the_stream_of_a_reader_that_gives_no_sign_of_life_is_closed(
         assert source.closed.wait(TIMEOUT)
         until(lambda: server.statistics()["calls"]["held"] == 0)
         assert server.statistics()["streams"] == 0
-
-
-def test_calls_run_between_the_items_of_a_stream(reader: Reader) -> None:
-    stream = reader.open("count")
-    for number in range(5):
-        assert reader.next(stream)[1]["items"] == [number]
-        assert reader.ask("exec", name="ping", method="__call__") == ("return", "pong")

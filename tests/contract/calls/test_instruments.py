@@ -1,11 +1,8 @@
-"""What a lab does with an instrument: nested members, stopping, values, roles, several objects."""
+"""What a lab does with an instrument: roles, callers, names."""
 
 from __future__ import annotations
 
 import contextlib
-import decimal
-import pathlib
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +24,7 @@ from pzc import (
 )
 
 from tests.contract.rigs.coming import coming
-from tests.contract.rigs.supply import KEY, TIMEOUT, Mode, Supply, Tripped, held
+from tests.contract.rigs.supply import TIMEOUT, Supply, held
 
 
 @pytest.fixture
@@ -35,49 +32,6 @@ def supply() -> Iterator[Supply]:
     made = Supply()
     yield made
     made.opened.set()
-
-
-# Nested members
-
-
-@pytest.mark.parametrize("key", ["", KEY], ids=["without key", "with key"])
-def test_a_channel_is_set_where_it_is(supply: Supply, key: str) -> None:
-    with held(supply, key=key) as psu:
-        psu.ch1.voltage = 5.0
-        assert supply.ch1.voltage == psu.ch1.voltage == 5.0
-        assert psu.ch1.unit == "V"
-
-
-def test_a_list_of_channels_is_held_as_well(supply: Supply) -> None:
-    with held(supply) as psu:
-        psu.channels[1].voltage = 3.0
-        assert supply.ch2.voltage == 3.0
-        assert psu.channels[0].off() == 1
-        assert [each.number for each in psu.channels] == [1, 2]
-
-
-def test_calls_to_the_channels_of_one_server_never_overlap(supply: Supply) -> None:
-    with held(supply) as psu:
-        one, two = psu.ch1, psu.ch2
-        threads = [
-            threading.Thread(target=lambda c=channel: [c.off() for _ in range(5)])
-            for channel in (one, two) * 5
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(TIMEOUT)
-        assert supply.overlaps == 0
-
-
-# Publishing what does not publish
-
-
-def test_a_polled_attribute_is_a_topic(supply: Supply) -> None:
-    with Server(supply, poll={"voltage": 0.02}) as server, Agent() as reader:  # type: ignore[call-arg]
-        readings = reader.subscribe(server.rep_endpoint, "voltage")
-        supply.voltage = 4.0
-        assert any(readings.recv(TIMEOUT).content == 4.0 for _ in range(3))
 
 
 # Roles
@@ -138,44 +92,7 @@ def test_a_client_with_its_own_key_only_uses_a_server(supply: Supply) -> None:
         assert psu.note() == 1
 
 
-# Values
-
-VALUES = [decimal.Decimal("1.10"), pathlib.PurePosixPath("/data/run"), Mode.CURRENT]
-
-
-def check_values(supply: Supply, key: str) -> None:
-    with held(supply, key=key) as psu:
-        assert psu.mode is Mode.VOLTAGE
-        assert [psu.back(value) for value in VALUES] == VALUES
-
-
-def test_a_value_arrives_as_it_is_with_a_key(supply: Supply) -> None:
-    check_values(supply, KEY)
-
-
-def test_a_value_arrives_as_it_is_without_a_key(supply: Supply) -> None:
-    check_values(supply, "")
-
-
-@pytest.mark.parametrize("key", ["", KEY], ids=["without key", "with key"])
-def test_an_exception_of_a_driver_arrives_as_itself(supply: Supply, key: str) -> None:
-    with held(supply, key=key) as psu, pytest.raises(Tripped) as found:
-        psu.trip()
-    assert (found.value.channel, found.value.volts) == (2, 31.0)
-
-
-# Several objects, callers, classes, names
-
-
-def test_a_server_serves_several_objects(supply: Supply) -> None:
-    objects = {"psu": supply, "dac": Supply()}
-    with Server(objects, lanes="each", protocol=Protocol(KEY)) as server:
-        endpoint = server.rep_endpoint
-        assert {entry.name for entry in discover(protocol=Protocol(KEY))} >= {"/psu", "/dac"}
-        with Proxy("psu", protocol=Protocol(KEY)) as psu, Proxy("dac", protocol=Protocol(KEY)) as dac:
-            psu.hold.future()
-            assert supply.running.wait(TIMEOUT)
-            assert dac.note() == 1, endpoint
+# Callers, names
 
 
 class Asked:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pzc import Agent, ConfigError, MemberRefused, Protocol, Proxy, Refused, Server
+from pzc import Agent, MemberRefused, Protocol, Proxy, Refused, Server
 
 from tests.contract.rigs.calling import KEY, TIMEOUT, served, until
 from tests.contract.rigs.racks import Channel, Rack, racked
@@ -75,11 +75,6 @@ def test_whoever_serves_narrows_by_names_and_paths() -> None:
         ):
             with pytest.raises(MemberRefused):
                 refused()
-
-
-def test_a_name_that_no_path_can_begin_with_is_refused_for_an_object() -> None:
-    with pytest.raises(ConfigError):
-        Server({"no name": Rack()})
 
 
 def test_handles_of_one_key_are_bounded(timings: Callable[..., None]) -> None:

@@ -146,12 +146,6 @@ def test_a_reference_goes_back_as_the_very_object(rack: Rack, proxy: Any) -> Non
     assert proxy.which(proxy.ch1, [proxy.ch2, 3], a=(proxy.ch1,)) == [1, [2, 3], [1]]
 
 
-def test_a_reference_is_used_by_another_server(proxy: Any) -> None:
-    proxy.ch1.voltage = 4.0
-    with racked(Rack(), key=KEY) as other:
-        assert other.voltage_of(proxy.ch1) == 4.0
-
-
 def test_a_copy_and_a_pickle_lead_to_the_same(rack: Rack) -> None:
     with racked(rack) as proxy:
         for twin in (copy.copy(proxy.ch1), pickle.loads(pickle.dumps(proxy.channels[0]))):

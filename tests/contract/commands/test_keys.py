@@ -141,8 +141,8 @@ def test_the_version_is_the_package_version() -> None:
     assert _run("version").startswith(f"pzc {pzc.__version__} ")
 
 
-def test_the_version_says_which_lane_calls_within_the_host_take() -> None:
-    assert re.search(r" lane (compiled, with libcrypto|plain Python: )", _run("version"))
+def test_the_version_says_which_stream_calls_take() -> None:
+    assert re.search(r" stream (compiled, with libcrypto|plain Python: )", _run("version"))
 
 
 def test_versions_as_json() -> None:

@@ -128,13 +128,6 @@ def test_an_interrupt_is_quiet_with_status_130(console: Console, source: Agent, 
     assert (outcome.status, outcome.err) == (130, "")
 
 
-@pytest.mark.parametrize("command", ["hz", "bw"])
-def test_help_has_an_example(console: Console, command: str) -> None:
-    outcome = console(command, "--help")
-    assert outcome.status == 0
-    assert f"example:\n  pzc {command} " in outcome.out
-
-
 def test_a_topic_that_stays_on_its_host_is_measured_over_its_link(console: Console, source: Agent) -> None:
     source.advertise("readings", scope="host")
     with _publishing(source, "readings", bytes(100)):

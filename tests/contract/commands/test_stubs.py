@@ -59,7 +59,3 @@ def test_printing_and_writing_at_once_is_status_2() -> None:
     outcome = command("stubs", "psu", "--output", "psu.pyi", "--json")
     assert outcome.status == 2
     assert outcome.err.startswith("pzc: stubs: --json prints the stub and --output writes it")
-
-
-def test_the_help_has_an_example() -> None:
-    assert "example:\n  pzc stubs psu --output psu.pyi" in command("stubs", "--help").out

@@ -128,11 +128,6 @@ def test_in_a_terminal_one_goes_down_to_a_live_value_and_ends_with_q(console: Co
         terminal.close(force=True)
 
 
-def test_help_has_an_example(console: Console) -> None:
-    outcome = console("top", "--help")
-    assert (outcome.status, "example:\n  pzc top " in outcome.out) == (0, True)
-
-
 def test_a_reader_that_leaves_is_no_traceback(console: Console, source: Agent) -> None:
     process = console.interpret("top", source.rep_endpoint)
     assert process.stdout is not None

@@ -15,12 +15,13 @@ from __future__ import annotations
 import time
 
 from ...protocol.errors import CallTimeout, PeerLost
-from ...protocol.frames import PZC00
 from ...transport.peer import Peer
 from ...transport.socket_type import socket_type
 from ...transport.wire import Protocol
 from ..client.client import Client, Found
 from ..client.named_client import NamedClient
+from .pizco import is_spoken
+from .pizco_client import publisher
 
 PROBE = 0.5
 """Most seconds to ask for the type of a socket."""
@@ -35,7 +36,7 @@ class Bare:
     """
 
     def __init__(self, protocol: Protocol, client: Client) -> None:
-        self._accepts = PZC00 in protocol.codec.accept
+        self._accepts = is_spoken(protocol)
         self._client = client
         self._met: set[str] = set()
 
@@ -61,5 +62,5 @@ class Bare:
         if socket_type(endpoint, min(PROBE, timeout)) not in ("PUB", "XPUB"):
             return False
         self._met.add(endpoint)
-        self._client.learn(Peer(endpoint, PZC00, endpoint, 0, "", endpoint, 0, {}))
+        self._client.learn(publisher(endpoint))
         return True
