@@ -101,18 +101,14 @@ class PlainStream:
                 raise LocalProtocolError(
                     f"the message cannot be sent: {_sizes(a, b, c, size, self.max_content)}"
                 )
+            if descriptor >= 0 and not self._carries:  # before a number is used up
+                raise LocalProtocolError("a descriptor can be sent over a Unix socket only")
             head = HEAD.pack(VERSION, descriptor >= 0, a, b, c, self._binding.signature_size, 0, size)
             front = b"".join((head, header, serializer, message_id))
             limit = monotonic() + self._patience + size / _MIB
             if size <= INLINE:
                 sealed, signature = self._binding.seal(front, parts)
-                whole = b"".join((front, *sealed, signature))
-                sent = 0
-                if descriptor < 0:
-                    with contextlib.suppress(BlockingIOError):
-                        sent = self._socket.send(whole, _NO_SIGNAL)
-                if sent < len(whole):
-                    self._push(memoryview(whole)[sent:], deadline, limit, descriptor)
+                self._push(b"".join((front, *sealed, signature)), deadline, limit, descriptor)
                 return
             self._push(front, deadline, limit, descriptor)
             for piece in self._binding.seal_pieces(front, parts):
@@ -170,7 +166,7 @@ class PlainStream:
                 self._at = end
             else:
                 self._at = content
-                clear = self._take_large(front, size, d, deadline)
+                clear = self._take_large(front, size, d, deadline, limit)
             if flags or self._descriptors:
                 self._settle(flags)
             if self._at == len(self._rest):
@@ -237,8 +233,6 @@ class PlainStream:
                 if descriptor < 0:
                     sent = self._socket.send(data, _NO_SIGNAL)
                 else:
-                    if not self._carries:
-                        raise LocalProtocolError("a descriptor can be sent over a Unix socket only")
                     rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, struct.pack("i", descriptor))]
                     sent = self._socket.sendmsg((data,), rights, _NO_SIGNAL)
                     descriptor = -1
@@ -269,9 +263,11 @@ class PlainStream:
             raise self._gone(_RECEIVE)
         self._rest, self._at = self._rest[self._at :] + data, 0
 
-    def _take_large(self, front: bytes, size: int, signature_size: int, deadline: float) -> Buffer:
+    def _take_large(
+        self, front: bytes, size: int, signature_size: int, deadline: float, limit: float
+    ) -> Buffer:
         """Receive a content into memory that grows with it, so that what is only announced costs none."""
-        limit = monotonic() + self._patience + size / _MIB
+        limit = min(limit, monotonic() + self._patience) + size / _MIB
         update, judge = self._binding.opening(front)
         content = memoryview(plain_memory(min(size, _FIRST)))
         have = min(size, len(self._rest) - self._at)

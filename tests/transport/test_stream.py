@@ -185,6 +185,17 @@ def test_what_cannot_be_sent_is_refused_and_the_stream_works_on(
     assert receive(other) == b"content"
 
 
+def test_a_descriptor_that_cannot_be_sent_leaves_both_ends_in_step(kind: Any) -> None:
+    one, other = map(kind, pair("tcp"))
+    protect(one, other, 1)
+    with pytest.raises(LocalProtocolError, match="Unix"):
+        send(one, descriptor=0)
+    send(one)
+    assert receive(other) == b"content"
+    one.close()
+    other.close()
+
+
 def test_a_content_over_one_gibibyte_is_refused(local: Raw) -> None:
     stream, _ = local
     with pytest.raises(LocalProtocolError, match="cannot be sent"):
