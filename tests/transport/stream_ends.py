@@ -40,15 +40,12 @@ def _compiled() -> Any:
         spec = importlib.util.find_spec("pzc.transport._stream")
         return importlib.import_module("pzc.transport._stream").Stream if spec else None
     loader = importlib.machinery.ExtensionFileLoader("pzc.transport._stream", path)
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(loader.name, loader, origin=path))
     loader.exec_module(module)
     return module.Stream
 
 
-COMPILED = _compiled()
-CLASSES: dict[str, Any] = {"plain": PlainStream, "compiled": COMPILED}
+CLASSES: dict[str, Any] = {"plain": PlainStream, "compiled": _compiled()}
 
 
 def stream_class(name: str) -> Any:
