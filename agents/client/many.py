@@ -34,7 +34,7 @@ logger = logging.getLogger("pzc.requests")
 WORTH_IT = 8
 """Requests in flight to one peer from which on they get a Unix connection of their own."""
 
-_TAKES = 0.05
+_TAKES = 0.5
 """Seconds in which a server that lives takes requests; one that does not is asked over ZeroMQ."""
 
 _BATCH = 64

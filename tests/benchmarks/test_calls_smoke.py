@@ -82,7 +82,7 @@ def test_a_page_is_not_rewritten_by_a_part_of_a_run() -> None:
 
 def test_the_page_has_a_part_for_each_table() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    for name in ("calls", "functions", "lines", "profile"):
+    for name in ("calls", "functions", "profile"):
         assert page.index(f"<!-- {name}: begin -->") < page.index(f"<!-- {name}: end -->")
 
 

@@ -49,9 +49,9 @@ def test_a_frame_that_is_too_large_for_a_stranger_ends_his_connection() -> None:
             stranger.close()
 
 
-def test_a_request_that_is_too_large_for_tcp_is_refused_where_it_is_made() -> None:
+def test_a_request_that_is_too_large_for_rep_is_refused_where_it_is_made() -> None:
     protocol = Protocol(KEY)
-    with Timings(frame_bytes=MIB), Server(Supply(), protocol=protocol) as server:
+    with Timings(frame_bytes=MIB), Server(Supply(), protocol=protocol, single_port=True) as server:
         with Proxy(server.rep_endpoint, protocol=protocol, transport="tcp", timeout=TIMEOUT) as psu:
             with pytest.raises(ProtocolError, match="frame_bytes"):
                 psu.back(bytes(2 * MIB))
