@@ -158,9 +158,14 @@ class AcceptedConnection:
     def _send(self, message: Message, packed: Packed, deadline: float) -> bool:
         name, body = packed
         try:
-            with self._sending:
+            # Not for ever: the thread that sends may wait for a client that reads nothing.
+            if not self._sending.acquire(timeout=max(0.0, deadline - monotonic())):
+                raise CallTimeout("it has not read an earlier answer")
+            try:
                 self._owes = False
                 self.stream.send(self._header, name.encode(), message.msgid.encode(), body, deadline)
+            finally:
+                self._sending.release()
         except PzcError as exc:
             self.stream.close()  # its client would wait for an answer that does not come
             self._counters.add("replies_lost")
